@@ -21,15 +21,18 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
+use rustix::process::{WaitOptions, getpid, set_child_subreaper, wait};
 use serde_json::Value;
 
 const SIZES: [usize; 3] = [1000, 10_000, 100_000];
 /// Files per folder; some folders are nested, as in real projects.
 const PER_FOLDER: usize = 60;
 const PITON: &str = env!("CARGO_BIN_EXE_piton");
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// What makes the checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,7 +56,12 @@ enum Edit {
 }
 
 const TOOLS: [Tool; 3] = [Tool::Git, Tool::Checkpoint, Tool::Exec];
-const EDITS: [Edit; 4] = [Edit::OneModified, Edit::HundredModified, Edit::OneNewOneDeleted, Edit::Nothing];
+const EDITS: [Edit; 4] = [
+    Edit::OneModified,
+    Edit::HundredModified,
+    Edit::OneNewOneDeleted,
+    Edit::Nothing,
+];
 
 #[derive(Clone, Copy, Default)]
 struct Cost {
@@ -71,9 +79,14 @@ impl Drop for Busy {
 }
 
 fn main() {
+    // Supervisors end after piton.
+    set_child_subreaper(Some(getpid())).expect("orphans are inherited");
     let is_busy = env::args().any(|word| word == "busy");
     let _busy = is_busy.then(|| Busy(shell("while :; do :; done").spawn().expect("sh starts")));
-    let chosen: Vec<usize> = env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
+    let chosen: Vec<usize> = env::args()
+        .skip(1)
+        .filter_map(|word| word.parse().ok())
+        .collect();
     if env::args().any(|word| word == "row") {
         row(chosen.first().copied().unwrap_or(2000));
         return;
@@ -82,7 +95,11 @@ fn main() {
         bulk(chosen.first().copied().unwrap_or(200_000));
         return;
     }
-    let sizes = if chosen.is_empty() { SIZES.to_vec() } else { chosen };
+    let sizes = if chosen.is_empty() {
+        SIZES.to_vec()
+    } else {
+        chosen
+    };
     let other = env::args().skip_while(|word| word != "against").nth(1);
     for size in sizes {
         match &other {
@@ -111,7 +128,14 @@ fn against(other: &str, size: usize) {
         for round in 0..=rounds {
             for turn in 0..programs.len() {
                 let at = (turn + round) % programs.len();
-                let cost = checkpoint(programs[at], tool, &copies[at], edit, size, number * 100 + round);
+                let cost = checkpoint(
+                    programs[at],
+                    tool,
+                    &copies[at],
+                    edit,
+                    size,
+                    number * 100 + round,
+                );
                 if round > 0 {
                     costs[at].push(cost);
                 }
@@ -119,14 +143,26 @@ fn against(other: &str, size: usize) {
         }
         let [other, this] = costs.map(median);
         let (wall, cpu) = (this.wall / other.wall, this.cpu / other.cpu);
-        println!("| {}, {} | {:.0} | {wall:.2} ({cpu:.2} CPU) |", tool.name(), edit.name(), other.wall * 1000.0);
+        println!(
+            "| {}, {} | {:.0} | {wall:.2} ({cpu:.2} CPU) |",
+            tool.name(),
+            edit.name(),
+            other.wall * 1000.0
+        );
     }
 }
 
 /// A copy of the original, with refreshed stat data in its index.
 fn copy(folder: &Path, name: &str) -> PathBuf {
     let copy = folder.join(name.replace(' ', "-"));
-    sh(folder, &format!("cp -a original '{}' && cd '{}' && git status", copy.display(), copy.display()));
+    sh(
+        folder,
+        &format!(
+            "cp -a original '{}' && cd '{}' && git status",
+            copy.display(),
+            copy.display()
+        ),
+    );
     copy
 }
 
@@ -136,14 +172,23 @@ fn measure(size: usize) {
     plant(&original, size);
     let copies = TOOLS.map(|tool| copy(folder.path(), tool.name()));
     let rounds = if size > 50_000 { 5 } else { 9 };
-    println!("\n### {size} files\n\n| | git ms | `piton checkpoint --all` | `piton exec` |\n|---|---|---|---|");
+    println!(
+        "\n### {size} files\n\n| | git ms | `piton checkpoint --all` | `piton exec` |\n|---|---|---|---|"
+    );
     let mut phases = Vec::new();
     for (number, edit) in EDITS.into_iter().enumerate() {
         let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); TOOLS.len()];
         for round in 0..=rounds {
             for turn in 0..TOOLS.len() {
                 let at = (turn + round) % TOOLS.len();
-                let cost = checkpoint(PITON, TOOLS[at], &copies[at], edit, size, number * 100 + round);
+                let cost = checkpoint(
+                    PITON,
+                    TOOLS[at],
+                    &copies[at],
+                    edit,
+                    size,
+                    number * 100 + round,
+                );
                 // The first round is a warm-up.
                 if round > 0 {
                     costs[at].push(cost);
@@ -155,9 +200,19 @@ fn measure(size: usize) {
         }
         let medians: Vec<Cost> = costs.into_iter().map(median).collect();
         let ratio = |at: usize| {
-            format!("{:.2} ({:.2} CPU)", medians[at].wall / medians[0].wall, medians[at].cpu / medians[0].cpu)
+            format!(
+                "{:.2} ({:.2} CPU)",
+                medians[at].wall / medians[0].wall,
+                medians[at].cpu / medians[0].cpu
+            )
         };
-        println!("| {} | {:.0} | {} | {} |", edit.name(), medians[0].wall * 1000.0, ratio(1), ratio(2));
+        println!(
+            "| {} | {:.0} | {} | {} |",
+            edit.name(),
+            medians[0].wall * 1000.0,
+            ratio(1),
+            ratio(2)
+        );
     }
     let back = [Tool::Reset, Tool::RollBack];
     let mut costs: [Vec<Cost>; 2] = [Vec::new(), Vec::new()];
@@ -165,7 +220,14 @@ fn measure(size: usize) {
         for turn in 0..back.len() {
             let at = (turn + round) % back.len();
             // The copies that git and `piton exec` used.
-            let cost = checkpoint(PITON, back[at], &copies[at * 2], Edit::OneModified, size, 900 + round);
+            let cost = checkpoint(
+                PITON,
+                back[at],
+                &copies[at * 2],
+                Edit::OneModified,
+                size,
+                900 + round,
+            );
             if round > 0 {
                 costs[at].push(cost);
             }
@@ -178,7 +240,10 @@ fn measure(size: usize) {
         rolled_back.wall / reset.wall,
         rolled_back.cpu / reset.cpu
     );
-    println!("\nPhases of the last `piton exec` with one changed file, ms: {}", phases.join(", "));
+    println!(
+        "\nPhases of the last `piton exec` with one changed file, ms: {}",
+        phases.join(", ")
+    );
 }
 
 /// Many checkpoints in a row, each of one changed file beside an untracked one.
@@ -194,7 +259,9 @@ fn row(steps: usize) {
         copy
     });
     println!("\n### {steps} checkpoints in a row\n");
-    println!("| steps | git ms | piton ms | git: files, KiB | piton: files, KiB, refs |\n|---|---|---|---|---|");
+    println!(
+        "| steps | git ms | piton ms | git: files, KiB | piton: files, KiB, refs |\n|---|---|---|---|---|"
+    );
     let block = (steps / 20).max(1);
     let mut costs: [Vec<Cost>; 2] = [Vec::new(), Vec::new()];
     for step in 1..=steps {
@@ -204,10 +271,15 @@ fn row(steps: usize) {
             costs[at].push(cost);
         }
         if step == block || step % (steps / 4).max(1) == 0 {
-            let last = |costs: &[Cost]| median(costs[costs.len().saturating_sub(block)..].to_vec()).wall * 1000.0;
+            let last = |costs: &[Cost]| {
+                median(costs[costs.len().saturating_sub(block)..].to_vec()).wall * 1000.0
+            };
             let [git, piton] = [&costs[0], &costs[1]].map(|costs| last(costs));
-            let [(git_files, git_size, _), (files, size, refs)] = [&copies[0], &copies[1]].map(|copy| space(copy));
-            println!("| {step} | {git:.1} | {piton:.1} | {git_files}, {git_size} | {files}, {size}, {refs} |");
+            let [(git_files, git_size, _), (files, size, refs)] =
+                [&copies[0], &copies[1]].map(|copy| space(copy));
+            println!(
+                "| {step} | {git:.1} | {piton:.1} | {git_files}, {git_size} | {files}, {size}, {refs} |"
+            );
         }
     }
 }
@@ -224,16 +296,30 @@ fn bulk(size: usize) {
     write_files(&untracked.join("data"), size);
     sh(folder.path(), "cp -a untracked other");
     let head = "| | git s | piton s | ratio | CPU ratio |\n|---|---|---|---|---|";
-    println!("\n### {size} untracked files, {} changed files\n\n{head}", size / 2);
+    println!(
+        "\n### {size} untracked files, {} changed files\n\n{head}",
+        size / 2
+    );
     let seconds = |folder: &Path, script: &str| {
         sh(folder, "sync");
         let (before, start) = (children_cpu(), Instant::now());
-        let _ = shell(script).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null()).status().expect("sh");
-        Cost { wall: start.elapsed().as_secs_f64(), cpu: children_cpu() - before }
+        let _ = shell(script)
+            .current_dir(folder)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .expect("sh");
+        Cost {
+            wall: start.elapsed().as_secs_f64(),
+            cpu: children_cpu() - before,
+        }
     };
     let row = |what: &str, git: Cost, piton: Cost| {
         let (wall, cpu) = (piton.wall / git.wall, piton.cpu / git.cpu);
-        println!("| {what} | {:.1} | {:.1} | {wall:.2} | {cpu:.2} |", git.wall, piton.wall);
+        println!(
+            "| {what} | {:.1} | {:.1} | {wall:.2} | {cpu:.2} |",
+            git.wall, piton.wall
+        );
     };
     row(
         "first look, `git add -A`",
@@ -251,59 +337,120 @@ fn bulk(size: usize) {
     sh(&copy, edit);
     println!("\n{head}");
     let git = seconds(&copy, "git checkout --quiet -- .");
-    let _ = seconds(&tracked, &format!("{piton} exec -- sh -c \"{edit}; exit 3\""));
+    let _ = seconds(
+        &tracked,
+        &format!("{piton} exec -- sh -c \"{edit}; exit 3\""),
+    );
     let phases = read_phases(&tracked);
-    let back =
-        phases.iter().find_map(|phase| phase.strip_prefix("rolled_back ")?.parse::<f64>().ok()).unwrap_or(f64::NAN);
-    row("put back, `git checkout`", git, Cost { wall: back / 1000.0, cpu: f64::NAN });
+    let back = phases
+        .iter()
+        .find_map(|phase| phase.strip_prefix("rolled_back ")?.parse::<f64>().ok())
+        .unwrap_or(f64::NAN);
+    row(
+        "put back, `git checkout`",
+        git,
+        Cost {
+            wall: back / 1000.0,
+            cpu: f64::NAN,
+        },
+    );
     sh(&copy, edit);
     let git = seconds(&copy, "git add -A && git commit --quiet --message x");
     let exec = seconds(&tracked, &format!("{piton} exec -- sh -c \"{edit}\""));
     let committed = read_phases(&tracked);
-    row("commit, with the edit in piton's time, `git add -A && git commit`", git, exec);
+    row(
+        "commit, with the edit in piton's time, `git add -A && git commit`",
+        git,
+        exec,
+    );
     let revert = "git revert --no-edit HEAD";
-    row("undo, `git revert`", seconds(&copy, revert), seconds(&tracked, &format!("{piton} undo")));
-    row("redo, `git revert`", seconds(&copy, revert), seconds(&tracked, &format!("{piton} redo")));
+    row(
+        "undo, `git revert`",
+        seconds(&copy, revert),
+        seconds(&tracked, &format!("{piton} undo")),
+    );
+    row(
+        "redo, `git revert`",
+        seconds(&copy, revert),
+        seconds(&tracked, &format!("{piton} redo")),
+    );
     println!("\nPhases of the roll back, ms: {}", phases.join(", "));
     println!("Phases of the commit, ms: {}", committed.join(", "));
 }
 
 /// The number of files and KiB in the git directory, and the number of refs.
 fn space(folder: &Path) -> (usize, u64, usize) {
-    let files = walkdir::WalkDir::new(folder.join(".git")).into_iter().flatten().filter(|it| it.file_type().is_file());
+    let files = walkdir::WalkDir::new(folder.join(".git"))
+        .into_iter()
+        .flatten()
+        .filter(|it| it.file_type().is_file());
     // Count hard links between the store and git's object database once.
-    let sizes: BTreeMap<u64, u64> =
-        files.flat_map(|file| file.metadata()).map(|found| (found.ino(), found.len())).collect();
-    let refs = Command::new("git").arg("for-each-ref").current_dir(folder).output().expect("git");
-    (sizes.len(), sizes.values().sum::<u64>() / 1024, refs.stdout.split(|byte| *byte == b'\n').count() - 1)
+    let sizes: BTreeMap<u64, u64> = files
+        .flat_map(|file| file.metadata())
+        .map(|found| (found.ino(), found.len()))
+        .collect();
+    let refs = Command::new("git")
+        .arg("for-each-ref")
+        .current_dir(folder)
+        .output()
+        .expect("git");
+    (
+        sizes.len(),
+        sizes.values().sum::<u64>() / 1024,
+        refs.stdout.split(|byte| *byte == b'\n').count() - 1,
+    )
 }
 
-fn checkpoint(piton: &str, tool: Tool, folder: &Path, edit: Edit, size: usize, seed: usize) -> Cost {
+fn checkpoint(
+    piton: &str,
+    tool: Tool,
+    folder: &Path,
+    edit: Edit,
+    size: usize,
+    seed: usize,
+) -> Cost {
     let script = edit.script(size, seed);
     // The edit is measured for all tools, because `piton exec` runs it too.
     let mut command = match tool {
-        Tool::Git => shell(&format!("{script}; git add -A && git commit --quiet --message x || true")),
-        Tool::Checkpoint => shell(&format!("{script}; exec {piton} checkpoint --all --message x")),
+        Tool::Git => shell(&format!(
+            "{script}; git add -A && git commit --quiet --message x || true"
+        )),
+        Tool::Checkpoint => shell(&format!(
+            "{script}; exec {piton} checkpoint --all --message x"
+        )),
         Tool::Exec => {
             let mut command = Command::new(piton);
             command.args(["exec", "--message", "x", "--", "sh", "-c", &script]);
             command
         }
-        Tool::Reset => shell(&format!("{script}; git reset --quiet --hard && git clean -fdq")),
+        Tool::Reset => shell(&format!(
+            "{script}; git reset --quiet --hard && git clean -fdq"
+        )),
         Tool::RollBack => {
             let mut command = Command::new(piton);
             command.args(["exec", "--", "sh", "-c", &format!("{script}; exit 3")]);
             command
         }
     };
-    command.current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    // What the tool before has left in memory is not this one's: a sync would wait for it.
+    sh(folder, "sync -f .");
     let before = children_cpu();
     let start = Instant::now();
     let status = command.status().expect("the program starts");
     let wall = start.elapsed().as_secs_f64();
+    // Count the processor time of what ends a little later too.
+    thread::sleep(Duration::from_millis(5));
+    while matches!(wait(WaitOptions::NOHANG), Ok(Some(_))) {}
     // Only check success: earlier versions do not pass on the exit status.
     assert_eq!(status.success(), tool != Tool::RollBack, "{}", tool.name());
-    Cost { wall, cpu: children_cpu() - before }
+    Cost {
+        wall,
+        cpu: children_cpu() - before,
+    }
 }
 
 impl Tool {
@@ -333,11 +480,17 @@ impl Edit {
         match self {
             Self::OneModified => format!("echo {seed} >> '{}'", file(seed)),
             Self::HundredModified => {
-                let files: Vec<String> =
-                    (0..100).map(|number| format!("'{}'", file(seed * 101 + number * 13))).collect();
-                format!("for f in {}; do echo {seed} >> \"$f\"; done", files.join(" "))
+                let files: Vec<String> = (0..100)
+                    .map(|number| format!("'{}'", file(seed * 101 + number * 13)))
+                    .collect();
+                format!(
+                    "for f in {}; do echo {seed} >> \"$f\"; done",
+                    files.join(" ")
+                )
             }
-            Self::OneNewOneDeleted => format!("echo {seed} > 'new-{seed}'; rm -f 'new-{}'", seed - 1),
+            Self::OneNewOneDeleted => {
+                format!("echo {seed} > 'new-{seed}'; rm -f 'new-{}'", seed - 1)
+            }
             Self::Nothing => "true".to_owned(),
         }
     }
@@ -348,7 +501,11 @@ fn path_of(number: usize) -> String {
     match folder % 3 {
         0 => format!("src/module{folder}/file{number}.txt"),
         1 => format!("lib/group{}/module{folder}/file{number}.txt", folder % 7),
-        _ => format!("docs/part{}/chapter{}/section{folder}/file{number}.txt", folder % 5, folder % 11),
+        _ => format!(
+            "docs/part{}/chapter{}/section{folder}/file{number}.txt",
+            folder % 5,
+            folder % 11
+        ),
     }
 }
 
@@ -356,7 +513,9 @@ fn write_files(folder: &Path, size: usize) {
     for number in 0..size {
         let path = folder.join(path_of(number));
         fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-        let lines: Vec<String> = (0..20).map(|line| format!("file {number} line {line}\n")).collect();
+        let lines: Vec<String> = (0..20)
+            .map(|line| format!("file {number} line {line}\n"))
+            .collect();
         fs::write(path, lines.concat()).expect("a file");
     }
 }
@@ -373,7 +532,11 @@ fn plant(folder: &Path, size: usize) {
 /// The times between the events of the newest run.
 fn read_phases(folder: &Path) -> Vec<String> {
     let runs = folder.join(".git/piton/runs");
-    let newest = fs::read_dir(&runs).expect("runs").map(|entry| entry.expect("a run").path()).max().expect("a run");
+    let newest = fs::read_dir(&runs)
+        .expect("runs")
+        .map(|entry| entry.expect("a run").path())
+        .max()
+        .expect("a run");
     let text = fs::read_to_string(newest.join("journal.jsonl")).expect("a journal");
     let events: Vec<(String, i64)> = text
         .lines()
@@ -381,11 +544,21 @@ fn read_phases(folder: &Path) -> Vec<String> {
             // The private part of the line follows after the public part.
             let mut parts = serde_json::Deserializer::from_str(line).into_iter::<Value>();
             let line = parts.next().expect("a line").expect("JSON");
-            let at: jiff::Timestamp = line["at"].as_str().expect("a time").parse().expect("a time");
-            (line["event"]["type"].as_str().expect("a type").to_owned(), at.as_millisecond())
+            let at: jiff::Timestamp = line["at"]
+                .as_str()
+                .expect("a time")
+                .parse()
+                .expect("a time");
+            (
+                line["event"]["type"].as_str().expect("a type").to_owned(),
+                at.as_millisecond(),
+            )
         })
         .collect();
-    events.windows(2).map(|pair| format!("{} {}", pair[1].0, pair[1].1 - pair[0].1)).collect()
+    events
+        .windows(2)
+        .map(|pair| format!("{} {}", pair[1].0, pair[1].1 - pair[0].1))
+        .collect()
 }
 
 fn shell(script: &str) -> Command {
@@ -395,22 +568,31 @@ fn shell(script: &str) -> Command {
 }
 
 fn sh(folder: &Path, script: &str) {
-    let status = shell(script).current_dir(folder).stdout(Stdio::null()).status().expect("sh starts");
+    let status = shell(script)
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .status()
+        .expect("sh starts");
     assert!(status.success(), "{script}");
 }
 
 /// User and system time of all children that have ended, in seconds.
 fn children_cpu() -> f64 {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = stat.rsplit(") ").next().unwrap_or_default();
-    let fields: Vec<&str> = after_name.split(' ').collect();
-    [13, 14].iter().filter_map(|at| fields.get(*at)?.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("the usage of children");
+    [usage.user_time(), usage.system_time()]
+        .iter()
+        .map(|time| Duration::from_micros(u64::try_from(time.num_microseconds()).unwrap_or(0)))
+        .sum::<Duration>()
+        .as_secs_f64()
 }
 
-/// The median of the wall times and the mean of the CPU times, whose clock is coarse.
+/// The median of the wall times and the mean of the CPU times.
 fn median(mut costs: Vec<Cost>) -> Cost {
     costs.sort_by(|one, other| one.wall.total_cmp(&other.wall));
     #[expect(clippy::cast_precision_loss, reason = "a handful of rounds")]
     let rounds = costs.len() as f64;
-    Cost { wall: costs[costs.len() / 2].wall, cpu: costs.iter().map(|cost| cost.cpu).sum::<f64>() / rounds }
+    Cost {
+        wall: costs[costs.len() / 2].wall,
+        cpu: costs.iter().map(|cost| cost.cpu).sum::<f64>() / rounds,
+    }
 }

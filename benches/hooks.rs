@@ -28,26 +28,54 @@ fn main() {
     for project in [&plain, &hooked] {
         make(project, folder.path());
     }
-    run(Command::new(PITON).args(["hooks", "install"]), &hooked, folder.path());
+    run(
+        Command::new(PITON).args(["hooks", "install"]),
+        &hooked,
+        folder.path(),
+    );
 
     println!("| `git commit` | without hooks ms | with ms | more ms |\n|---|---|---|---|");
-    commits("one file", &plain, &hooked, folder.path(), &|project, round| {
-        fs::write(project.join("file-1.txt"), format!("{round}\n")).expect("a file");
-    });
-    commits("one item", &plain, &hooked, folder.path(), &|project, round| {
-        fs::write(project.join(".ai/tools/greet/run.sh"), format!("echo {round}\n")).expect("a file");
-    });
+    commits(
+        "one file",
+        &plain,
+        &hooked,
+        folder.path(),
+        &|project, round| {
+            fs::write(project.join("file-1.txt"), format!("{round}\n")).expect("a file");
+        },
+    );
+    commits(
+        "one item",
+        &plain,
+        &hooked,
+        folder.path(),
+        &|project, round| {
+            fs::write(
+                project.join(".ai/tools/greet/run.sh"),
+                format!("echo {round}\n"),
+            )
+            .expect("a file");
+        },
+    );
 
     println!("\n| hook alone, nothing for it to do | ms | over `/bin/true` ms |\n|---|---|---|");
     let message = hooked.join(".git/COMMIT_EDITMSG");
     fs::write(&message, "words\n\nMore words.\n").expect("a file");
-    let head = output(Command::new("git").args(["rev-parse", "HEAD"]), &hooked, folder.path());
+    let head = output(
+        Command::new("git").args(["rev-parse", "HEAD"]),
+        &hooked,
+        folder.path(),
+    );
     let (head, zero) = (head.trim(), "0".repeat(40));
     let push = format!("refs/heads/main {head} refs/heads/main {head}\n");
     let receive = format!("{zero} {zero} refs/heads/none\n");
     for (hook, arguments, input) in [
         ("pre-commit", vec![], String::new()),
-        ("prepare-commit-msg", vec![".git/COMMIT_EDITMSG", "message"], String::new()),
+        (
+            "prepare-commit-msg",
+            vec![".git/COMMIT_EDITMSG", "message"],
+            String::new(),
+        ),
         ("commit-msg", vec![".git/COMMIT_EDITMSG"], String::new()),
         ("post-commit", vec![], String::new()),
         ("post-rewrite", vec!["amend"], format!("{head} {head}\n")),
@@ -83,15 +111,23 @@ fn commits(what: &str, plain: &Path, hooked: &Path, home: &Path, edit: &dyn Fn(&
         for (at, project) in order {
             edit(project, round);
             run(Command::new("git").args(["add", "--all"]), project, home);
-            let took =
-                timed(|| run(Command::new("git").args(["commit", "--quiet", "--message", "next"]), project, home));
+            let took = timed(|| {
+                run(
+                    Command::new("git").args(["commit", "--quiet", "--message", "next"]),
+                    project,
+                    home,
+                );
+            });
             if round > 0 {
                 times[at].push(took);
             }
         }
     }
     let [without, with] = times.map(median);
-    println!("| {what} | {without:.1} | {with:.1} | {:.1} |", with - without);
+    println!(
+        "| {what} | {without:.1} | {with:.1} | {:.1} |",
+        with - without
+    );
 }
 
 fn make(project: &Path, home: &Path) {
@@ -101,13 +137,19 @@ fn make(project: &Path, home: &Path) {
     for number in 0..FILES {
         fs::write(project.join(format!("file-{number}.txt")), "text\n").expect("a file");
     }
-    for words in
-        [&["init", "--quiet", "--initial-branch=main"][..], &["add", "--all"], &["commit", "--quiet", "-m", "a"]]
-    {
+    for words in [
+        &["init", "--quiet", "--initial-branch=main"][..],
+        &["add", "--all"],
+        &["commit", "--quiet", "-m", "a"],
+    ] {
         run(Command::new("git").args(words), project, home);
     }
     // The hooks have more to read in a repository with piton runs.
-    run(Command::new(PITON).args(["exec", "--quiet", "--", "sh", "-c", "echo more > more.txt"]), project, home);
+    run(
+        Command::new(PITON).args(["exec", "--quiet", "--", "sh", "-c", "echo more > more.txt"]),
+        project,
+        home,
+    );
 }
 
 fn prepared<'c>(command: &'c mut Command, folder: &Path, home: &Path) -> &'c mut Command {
@@ -117,25 +159,43 @@ fn prepared<'c>(command: &'c mut Command, folder: &Path, home: &Path) -> &'c mut
         .env("GIT_CONFIG_GLOBAL", "/dev/null")
         .env("GIT_CONFIG_SYSTEM", "/dev/null")
         .envs(["AUTHOR", "COMMITTER"].map(|role| (format!("GIT_{role}_NAME"), "Bench")))
-        .envs(["AUTHOR", "COMMITTER"].map(|role| (format!("GIT_{role}_EMAIL"), "bench@example.com")))
+        .envs(
+            ["AUTHOR", "COMMITTER"].map(|role| (format!("GIT_{role}_EMAIL"), "bench@example.com")),
+        )
         .stdout(Stdio::null())
         .stderr(Stdio::null())
 }
 
 fn run(command: &mut Command, folder: &Path, home: &Path) {
-    let status = prepared(command, folder, home).stdin(Stdio::null()).status().expect("a process");
+    let status = prepared(command, folder, home)
+        .stdin(Stdio::null())
+        .status()
+        .expect("a process");
     assert!(status.success(), "{command:?} failed");
 }
 
 fn feed(command: &mut Command, folder: &Path, home: &Path, input: &str) {
-    let mut child = prepared(command, folder, home).stdin(Stdio::piped()).spawn().expect("a process");
+    let mut child = prepared(command, folder, home)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a process");
     // A hook that does not read its input may have ended already.
-    let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
-    assert!(child.wait().expect("a process").success(), "the hook failed");
+    let _ = child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(input.as_bytes());
+    assert!(
+        child.wait().expect("a process").success(),
+        "the hook failed"
+    );
 }
 
 fn output(command: &mut Command, folder: &Path, home: &Path) -> String {
-    let output = prepared(command, folder, home).stdout(Stdio::piped()).output().expect("a process");
+    let output = prepared(command, folder, home)
+        .stdout(Stdio::piped())
+        .output()
+        .expect("a process");
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
@@ -147,5 +207,10 @@ fn timed(work: impl FnOnce()) -> Duration {
 
 fn median(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default().as_secs_f64() * 1000.0
+    times
+        .get(times.len() / 2)
+        .copied()
+        .unwrap_or_default()
+        .as_secs_f64()
+        * 1000.0
 }

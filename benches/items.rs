@@ -3,7 +3,11 @@
 //! `cargo bench --bench items` prints medians of whole processes, as CPU time and wall time. The
 //! start-up is measured in turns with `git --version`. See `docs/BENCHMARKS.md`.
 
-#![expect(clippy::print_stdout, clippy::expect_used, reason = "a benchmark prints its figures and stops at a fault")]
+#![expect(
+    clippy::print_stdout,
+    clippy::expect_used,
+    reason = "a benchmark prints its figures and stops at a fault"
+)]
 
 #[path = "../tests/it/many_items.rs"]
 mod many_items;
@@ -27,7 +31,9 @@ fn main() {
     println!("| what | wall ms (median) | CPU ms (mean) |");
     println!("|---|---|---|");
     let validate: Vec<_> = ["--format", "json", "validate", "-C"].to_vec();
-    report(&format!("validate {ITEMS} items"), ROUNDS, || run(piton, &validate, folder.path()));
+    report(&format!("validate {ITEMS} items"), ROUNDS, || {
+        run(piton, &validate, folder.path())
+    });
 
     let mut own = Vec::new();
     let mut git = Vec::new();
@@ -45,13 +51,23 @@ fn report(what: &str, rounds: usize, mut round: impl FnMut() -> Duration) {
     let times: Vec<Duration> = (0..rounds).map(|_| round()).collect();
     #[expect(clippy::cast_precision_loss, reason = "a handful of rounds")]
     let cpu = (children_cpu() - before) / rounds as f64;
-    println!("| {what} | {:.0} | {:.0} |", millis(median(times)), cpu * 1000.0);
+    println!(
+        "| {what} | {:.0} | {:.0} |",
+        millis(median(times)),
+        cpu * 1000.0
+    );
 }
 
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures whole processes")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark measures whole processes"
+)]
 fn run(program: &Path, arguments: &[&str], folder: &Path) -> Duration {
     let mut command = Command::new(program);
-    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     if !folder.as_os_str().is_empty() {
         command.arg(folder);
     }
@@ -67,7 +83,11 @@ fn children_cpu() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(") ").next().unwrap_or_default();
     let fields: Vec<&str> = after_name.split(' ').collect();
-    [13, 14].iter().filter_map(|at| fields.get(*at)?.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_SECOND
+    [13, 14]
+        .iter()
+        .filter_map(|at| fields.get(*at)?.parse::<f64>().ok())
+        .sum::<f64>()
+        / TICKS_PER_SECOND
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

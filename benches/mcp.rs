@@ -5,7 +5,11 @@
 //! table: the time from the start of the process to the answer to `initialize`, calls one after the
 //! other, 64 calls at a time, and the memory at the end. See `docs/BENCHMARKS.md`.
 
-#![expect(clippy::print_stdout, clippy::expect_used, reason = "a benchmark prints its figures and stops at a fault")]
+#![expect(
+    clippy::print_stdout,
+    clippy::expect_used,
+    reason = "a benchmark prints its figures and stops at a fault"
+)]
 
 #[path = "../tests/it/many_items.rs"]
 mod many_items;
@@ -55,7 +59,9 @@ fn main() {
             measure(subject, folder.path(), &project);
         }
     }
-    println!("| server | start ms | median µs | p95 µs | {AT_A_TIME} at a time, calls/s | memory MB |");
+    println!(
+        "| server | start ms | median µs | p95 µs | {AT_A_TIME} at a time, calls/s | memory MB |"
+    );
     println!("|---|---|---|---|---|---|");
     for subject in &mut subjects {
         let figures = &mut subject.figures;
@@ -80,25 +86,52 @@ fn subjects(project: &Path) -> Vec<Subject> {
     let path = project.to_string_lossy();
     let find = json!({ "item_type": "tool", "query": "forecast 4210", "project_path": path });
     let served = vec![piton.clone(), "mcp".into()];
-    let subject =
-        |name, command, tool, arguments| Subject { name, command, tool, arguments, figures: Figures::default() };
+    let subject = |name, command, tool, arguments| Subject {
+        name,
+        command,
+        tool,
+        arguments,
+        figures: Figures::default(),
+    };
     let mut subjects = vec![
         subject("rmcp 3.8.0, echo", vec![echo.clone()], "echo", said.clone()),
-        subject("the same behind piton's stack", vec![echo, "guarded".into()], "echo", said.clone()),
+        subject(
+            "the same behind piton's stack",
+            vec![echo, "guarded".into()],
+            "echo",
+            said.clone(),
+        ),
         subject("piton, `help`", served.clone(), "help", json!({})),
         subject("piton, `search` in 1,000 items", served, "search", find),
     ];
     for (name, command) in [
-        ("TypeScript SDK 1.32.2, echo", ["node/bin/node", "typescript/echo.mjs"]),
-        ("FastMCP 4.1.2, echo", ["python/bin/python", "python/echo.py"]),
+        (
+            "TypeScript SDK 1.32.2, echo",
+            ["node/bin/node", "typescript/echo.mjs"],
+        ),
+        (
+            "FastMCP 4.1.2, echo",
+            ["python/bin/python", "python/echo.py"],
+        ),
     ] {
-        let command: Vec<PathBuf> = command.iter().map(|part| target.join("peers/echo").join(part)).collect();
+        let command: Vec<PathBuf> = command
+            .iter()
+            .map(|part| target.join("peers/echo").join(part))
+            .collect();
         subjects.push(subject(name, command, "echo", said.clone()));
     }
     subjects.retain(|subject| {
-        let missing = subject.command.iter().take(1).find(|program| !program.exists());
+        let missing = subject
+            .command
+            .iter()
+            .take(1)
+            .find(|program| !program.exists());
         if let Some(program) = missing {
-            println!("not measured: {} ({} does not exist)", subject.name, program.display());
+            println!(
+                "not measured: {} ({} does not exist)",
+                subject.name,
+                program.display()
+            );
         }
         missing.is_none()
     });
@@ -108,20 +141,28 @@ fn subjects(project: &Path) -> Vec<Subject> {
 fn measure(subject: &mut Subject, home: &Path, project: &Path) {
     let start = Instant::now();
     let mut server = Server::start(&subject.command, home, project);
-    server.send(&json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+    server.send(
+        &json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25",
         "capabilities": {},
         "clientInfo": { "name": "bench", "version": "1" },
-    } }));
+    } }),
+    );
     server.answer();
-    subject.figures.start.push(start.elapsed().as_secs_f64() * 1e3);
+    subject
+        .figures
+        .start
+        .push(start.elapsed().as_secs_f64() * 1e3);
     server.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
 
     let mut id = 0;
     let mut next = || {
         id += 1;
         let params = json!({ "name": subject.tool, "arguments": subject.arguments });
-        format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
+        format!(
+            "{}\n",
+            json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+        )
     };
     for _ in 0..WARM {
         server.write(&next());
@@ -132,7 +173,10 @@ fn measure(subject: &mut Subject, home: &Path, project: &Path) {
         let sent = Instant::now();
         server.write(&request);
         server.answer();
-        subject.figures.calls.push(sent.elapsed().as_secs_f64() * 1e6);
+        subject
+            .figures
+            .calls
+            .push(sent.elapsed().as_secs_f64() * 1e6);
     }
     let requests: Vec<String> = (0..MANY).map(|_| next()).collect();
     let sent = Instant::now();
@@ -146,7 +190,10 @@ fn measure(subject: &mut Subject, home: &Path, project: &Path) {
         server.answer();
     }
     #[expect(clippy::cast_precision_loss, reason = "a small number")]
-    subject.figures.throughput.push(MANY as f64 / sent.elapsed().as_secs_f64());
+    subject
+        .figures
+        .throughput
+        .push(MANY as f64 / sent.elapsed().as_secs_f64());
     subject.figures.memory.push(server.memory());
     server.end();
 }
@@ -159,7 +206,10 @@ struct Server {
 }
 
 impl Server {
-    #[expect(clippy::disallowed_methods, reason = "a benchmark measures whole processes")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a benchmark measures whole processes"
+    )]
     fn start(command: &[PathBuf], home: &Path, project: &Path) -> Self {
         let (program, arguments) = command.split_first().expect("a program");
         let mut child = Command::new(program)
@@ -174,7 +224,12 @@ impl Server {
             .expect("the server starts");
         let to = child.stdin.take().expect("a pipe");
         let from = BufReader::new(child.stdout.take().expect("a pipe"));
-        Self { child, to, from, line: String::new() }
+        Self {
+            child,
+            to,
+            from,
+            line: String::new(),
+        }
     }
 
     fn send(&mut self, message: &Value) {
@@ -189,7 +244,10 @@ impl Server {
     fn answer(&mut self) {
         loop {
             self.line.clear();
-            assert!(self.from.read_line(&mut self.line).expect("readable") > 0, "the server is gone");
+            assert!(
+                self.from.read_line(&mut self.line).expect("readable") > 0,
+                "the server is gone"
+            );
             if self.line.contains("\"result\"") {
                 assert!(!self.line.contains("\"isError\":true"), "{}", self.line);
                 return;
@@ -200,9 +258,18 @@ impl Server {
 
     /// The resident memory of the server, in MB.
     fn memory(&self) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("readable");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
-        let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().expect("a number");
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("readable");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .expect("a size");
+        let kib: f64 = line
+            .trim()
+            .trim_end_matches("kB")
+            .trim()
+            .parse()
+            .expect("a number");
         kib / 1024.0
     }
 
@@ -215,5 +282,8 @@ impl Server {
 
 fn quantile(values: &mut [f64], percent: usize) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get((values.len() * percent / 100).min(values.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+    values
+        .get((values.len() * percent / 100).min(values.len().saturating_sub(1)))
+        .copied()
+        .unwrap_or(f64::NAN)
 }

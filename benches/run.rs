@@ -27,7 +27,7 @@ use piton::context::{Context, Environment};
 use piton::item::directive::CheckpointMode;
 use piton::journal::summary::RunStatus;
 use piton::run::directive::pin::RunOptions;
-use piton::run::directive::{DirectiveRequest, Input, Prepared, Progress, Run, Worker};
+use piton::run::directive::{DirectiveRequest, PreparedRun, Run, RunInput, StepProgress, Worker};
 
 const PITON: &str = env!("CARGO_BIN_EXE_piton");
 const FILES: usize = 10_000;
@@ -56,18 +56,26 @@ enum Work {
 }
 
 fn main() {
-    let files = env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(FILES);
+    let files = env::args()
+        .skip(1)
+        .find_map(|word| word.parse().ok())
+        .unwrap_or(FILES);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let original = folder.path().join("original");
     plant(&original, files);
     for copy in ["piton", "bash"] {
-        sh(folder.path(), &format!("cp -a original {copy} && cd {copy} && git status"));
+        sh(
+            folder.path(),
+            &format!("cp -a original {copy} && cd {copy} && git status"),
+        );
     }
     fs::create_dir_all(folder.path().join("home")).expect("a folder");
     if env::args().any(|word| word == "memory") {
         return memory(folder.path());
     }
-    println!("{files} files\n\n| a step | bash ms | piton ms | over it ms | ratio |\n|---|---|---|---|---|");
+    println!(
+        "{files} files\n\n| a step | bash ms | piton ms | over it ms | ratio |\n|---|---|---|---|---|"
+    );
     measure(folder.path(), Work::Nothing, 200, files);
     measure(folder.path(), Work::Edit, 50, files);
     growth(folder.path(), files);
@@ -78,13 +86,20 @@ fn main() {
 fn measure(folder: &Path, work: Work, steps: usize, files: usize) {
     let (mut bash, mut piton) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
-        let paths: Vec<String> = (0..steps).map(|step| path_of((round * steps + step) * 7919 % files)).collect();
+        let paths: Vec<String> = (0..steps)
+            .map(|step| path_of((round * steps + step) * 7919 % files))
+            .collect();
         let mut turns = [true, false];
         turns.rotate_left(round % 2);
         for is_piton in turns {
-            let took = if is_piton { loop_of_piton(folder, work, &paths) } else { loop_of_bash(folder, work, &paths) };
+            let took = if is_piton {
+                loop_of_piton(folder, work, &paths)
+            } else {
+                loop_of_bash(folder, work, &paths)
+            };
             if round > 0 {
-                if is_piton { &mut piton } else { &mut bash }.push(took / u32::try_from(steps).expect("a few"));
+                if is_piton { &mut piton } else { &mut bash }
+                    .push(took / u32::try_from(steps).expect("a few"));
             }
         }
     }
@@ -93,7 +108,11 @@ fn measure(folder: &Path, work: Work, steps: usize, files: usize) {
         Work::Nothing => "that starts `/bin/true`, no checkpoint",
         Work::Edit => "that changes a file, with a checkpoint",
     };
-    println!("| {what} | {bash:.2} | {piton:.2} | {:.2} | {:.2} |", piton - bash, piton / bash);
+    println!(
+        "| {what} | {bash:.2} | {piton:.2} | {:.2} | {:.2} |",
+        piton - bash,
+        piton / bash
+    );
 }
 
 fn loop_of_bash(folder: &Path, work: Work, paths: &[String]) -> Duration {
@@ -115,7 +134,9 @@ fn loop_of_piton(folder: &Path, work: Work, paths: &[String]) -> Duration {
         Work::Edit => "edits",
     };
     let mut command = Command::new(PITON);
-    command.args(["run", directive, "--quiet", "--inputs"]).arg(&inputs);
+    command
+        .args(["run", directive, "--quiet", "--inputs"])
+        .arg(&inputs);
     command.env("HOME", folder.join("home"));
     timed(command.current_dir(folder.join("piton")))
 }
@@ -124,9 +145,14 @@ fn loop_of_piton(folder: &Path, work: Work, paths: &[String]) -> Duration {
 fn growth(folder: &Path, files: usize) {
     println!("\n| steps with a checkpoint, one run | ms a step |\n|---|---|");
     for steps in [50, 500] {
-        let paths: Vec<String> = (0..steps).map(|step| path_of(step * 7919 % files)).collect();
+        let paths: Vec<String> = (0..steps)
+            .map(|step| path_of(step * 7919 % files))
+            .collect();
         let took = loop_of_piton(folder, Work::Edit, &paths);
-        println!("| {steps} | {:.2} |", took.as_secs_f64() * 1000.0 / f64::from(u32::try_from(steps).expect("a few")));
+        println!(
+            "| {steps} | {:.2} |",
+            took.as_secs_f64() * 1000.0 / f64::from(u32::try_from(steps).expect("a few"))
+        );
     }
 }
 
@@ -138,8 +164,17 @@ fn memory(folder: &Path) {
     let list = |count: u32| Value::Array((0..count).map(Value::from).collect());
     println!("\n| steps without a checkpoint, one run | ms a step | peak MiB |\n|---|---|---|");
     for steps in [100, 1000, 10_000] {
-        let inputs = [("list".to_owned(), list(steps / HUNDRED)), ("inner".to_owned(), list(HUNDRED))];
-        measure_memory(&ctx, "nested", inputs.into_iter().collect(), steps, "in loops over 100 elements");
+        let inputs = [
+            ("list".to_owned(), list(steps / HUNDRED)),
+            ("inner".to_owned(), list(HUNDRED)),
+        ];
+        measure_memory(
+            &ctx,
+            "nested",
+            inputs.into_iter().collect(),
+            steps,
+            "in loops over 100 elements",
+        );
     }
     for steps in [100, 1000, 10_000] {
         let inputs = Map::from_iter([("list".to_owned(), list(steps))]);
@@ -147,7 +182,13 @@ fn memory(folder: &Path) {
     }
 }
 
-fn measure_memory(ctx: &Context, directive: &str, inputs: Map<String, Value>, steps: u32, how: &str) {
+fn measure_memory(
+    ctx: &Context,
+    directive: &str,
+    inputs: Map<String, Value>,
+    steps: u32,
+    how: &str,
+) {
     // Reset the recorded peak to the current memory.
     fs::write("/proc/self/clear_refs", "5").expect("a new peak");
     let start = Instant::now();
@@ -168,14 +209,14 @@ fn run(ctx: &Context, directive: &str, inputs: Map<String, Value>) {
         run: None,
         worker: Worker::default(),
     };
-    let prepared = Prepared::new(ctx, &request).expect("a directive");
+    let prepared = PreparedRun::new(ctx, &request).expect("a directive");
     let mut observer = |_: &_| {};
     let mut run = Run::start(ctx, &request, prepared, &mut observer).expect("a run");
     loop {
-        match run.advance(Input::Go, &mut |_| {}).expect("a step") {
-            Progress::Stepped => {}
-            Progress::Waiting(_) => unreachable!("nothing waits"),
-            Progress::Done(summary) => {
+        match run.advance(RunInput::Go, &mut |_| {}).expect("a step") {
+            StepProgress::Stepped => {}
+            StepProgress::Waiting(_) => unreachable!("nothing waits"),
+            StepProgress::Done(summary) => {
                 assert_eq!(summary.status, RunStatus::Succeeded);
                 return;
             }
@@ -186,23 +227,33 @@ fn run(ctx: &Context, directive: &str, inputs: Map<String, Value>) {
 fn context(project: &Path, home: &Path) -> Context {
     let path = env::var_os("PATH").unwrap_or_default();
     let variables: BTreeMap<OsString, OsString> =
-        [("PATH".into(), path), ("HOME".into(), home.into())].into_iter().collect();
-    let mut ctx = Context::discover(Environment::new(variables, project.to_path_buf()), None).expect("a project");
+        [("PATH".into(), path), ("HOME".into(), home.into())]
+            .into_iter()
+            .collect();
+    let mut ctx = Context::discover(Environment::new(variables, project.to_path_buf()), None)
+        .expect("a project");
     ctx.program = PathBuf::from(PITON);
     ctx
 }
 
 fn plant(folder: &Path, files: usize) {
     for number in 0..files {
-        let lines: Vec<String> = (0..20).map(|line| format!("file {number} line {line}\n")).collect();
+        let lines: Vec<String> = (0..20)
+            .map(|line| format!("file {number} line {line}\n"))
+            .collect();
         write(&folder.join(path_of(number)), &lines.concat());
     }
     write(&folder.join(".ai/tools/nothing.yaml"), NOTHING);
     write(&folder.join(".ai/tools/edit/tool.yaml"), EDIT);
-    write(&folder.join(".ai/tools/edit/run.sh"), "echo x >> \"$PITON_PARAM_FILE\"\n");
+    write(
+        &folder.join(".ai/tools/edit/run.sh"),
+        "echo x >> \"$PITON_PARAM_FILE\"\n",
+    );
     let parameter = "<param name=\"file\" value=\"{input:item}\"/>";
-    for (name, mode, tool, parameter) in [("nothings", "disabled", "nothing", ""), ("edits", "auto", "edit", parameter)]
-    {
+    for (name, mode, tool, parameter) in [
+        ("nothings", "disabled", "nothing", ""),
+        ("edits", "auto", "edit", parameter),
+    ] {
         let text = format!(
             "# {name}\n\n```xml\n<directive name=\"{name}\" version=\"1.0.0\">\n<metadata><git_checkpoint mode=\"{mode}\"/>\
              <permissions><execute resource=\"tool\" id=\"*\"/><write resource=\"filesystem\" path=\"**\"/></permissions></metadata>\n\
@@ -225,7 +276,11 @@ fn path_of(number: usize) -> String {
     match folder % 3 {
         0 => format!("src/module{folder}/file{number}.txt"),
         1 => format!("lib/group{}/module{folder}/file{number}.txt", folder % 7),
-        _ => format!("docs/part{}/chapter{}/section{folder}/file{number}.txt", folder % 5, folder % 11),
+        _ => format!(
+            "docs/part{}/chapter{}/section{folder}/file{number}.txt",
+            folder % 5,
+            folder % 11
+        ),
     }
 }
 
@@ -235,26 +290,46 @@ fn write(path: &Path, text: &str) {
 }
 
 fn sh(folder: &Path, script: &str) {
-    let status = Command::new("sh").args(["-c", script]).current_dir(folder).stdout(Stdio::null()).status();
+    let status = Command::new("sh")
+        .args(["-c", script])
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .status();
     assert!(status.expect("sh starts").success(), "{script}");
 }
 
 fn timed(command: &mut Command) -> Duration {
     let start = Instant::now();
-    let output = command.stdout(Stdio::null()).output().expect("the program starts");
+    let output = command
+        .stdout(Stdio::null())
+        .output()
+        .expect("the program starts");
     let took = start.elapsed();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     took
 }
 
 fn median(mut times: Vec<Duration>) -> f64 {
     times.sort();
-    times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1000.0)
+    times
+        .get(times.len() / 2)
+        .map_or(0.0, |time| time.as_secs_f64() * 1000.0)
 }
 
 /// The peak resident memory of this process since the last reset, in MiB.
 fn peak_memory() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-    line.split_whitespace().next().and_then(|word| word.parse::<f64>().ok()).unwrap_or_default() / 1024.0
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap_or_default();
+    line.split_whitespace()
+        .next()
+        .and_then(|word| word.parse::<f64>().ok())
+        .unwrap_or_default()
+        / 1024.0
 }

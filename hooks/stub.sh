@@ -18,7 +18,11 @@ esac
 if [ -f "$piton_before" ] && [ -x "$piton_before" ]; then
   if [ "$piton_reads_input" = yes ]; then
     # Both are to read all that git says. The dot keeps the line ends at its end.
-    piton_input=$(cat; echo .)
+    if ! piton_input=$(cat && echo .); then
+      echo "piton: the input of \`$piton_hook\` could not be read" >&2
+      if [ "$piton_fail_closed" = yes ]; then exit 1; fi
+      piton_input=.
+    fi
     printf %s "${piton_input%.}" 2>/dev/null | "$piton_before" "$@" || exit $?
   else
     "$piton_before" "$@" || exit $?
@@ -56,10 +60,11 @@ if [ "$piton_fail_closed" != yes ]; then
   echo "piton: $piton_problem: nothing was checked by \`$piton_hook\`, and git goes on" >&2
   exit 0
 fi
-echo "piton: $piton_problem: nothing was checked by \`$piton_hook\`, and \`hooks.fail_closed\` stops git" >&2
 if [ "$piton_hook" = pre-receive ]; then
-  echo "hint: piton has to be installed where this repository is" >&2
+  echo "piton: $piton_problem: nothing was checked by \`$piton_hook\`, and the push is refused" >&2
+  echo "hint: the administrator of this repository can run \`piton hooks status\` there" >&2
 else
+  echo "piton: $piton_problem: nothing was checked by \`$piton_hook\`, and \`hooks.fail_closed\` stops git" >&2
   echo "hint: install piton; or leave hooks out this time: git -c core.hooksPath=/dev/null ..." >&2
 fi
 exit 1

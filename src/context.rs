@@ -5,8 +5,9 @@
 //! as data, so that tests never have to change the process.
 
 mod clock;
+pub mod message_writer;
 pub mod person;
-pub mod scribe;
+pub mod principal;
 pub mod stop;
 
 use std::collections::BTreeMap;
@@ -18,14 +19,15 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use clock::Clock;
+use message_writer::MessageWriter;
 use person::Person;
-use scribe::Scribe;
+use principal::{PersonChannel, Principal, UnreviewedFiles};
 use stop::Stop;
 
 use sha2::Digest;
 
-use crate::config::{Config, Files, InvalidVariable};
-use crate::item::signature::hex;
+use crate::config::{Config, InvalidVariable, SettingsFiles};
+use crate::encoding::hex;
 use crate::item::store::Roots;
 use crate::problem::{Code, Explain, Hint};
 
@@ -50,9 +52,13 @@ pub struct Context {
     /// Cancels the work of this caller.
     pub stop: Stop,
     /// Writes commit messages for this caller.
-    pub scribe: Scribe,
+    pub message_writer: MessageWriter,
     /// The person at the terminal, if there is one to ask.
     pub person: Person,
+    /// Who asks for the work.
+    pub principal: Principal,
+    /// Items that an agent wrote and no person has allowed yet.
+    pub unreviewed: UnreviewedFiles,
     clock: Clock,
 }
 
@@ -92,7 +98,7 @@ pub enum ContextError {
     #[error("the home folder `{}` is not a project", .0.display())]
     RootIsHome(PathBuf),
     /// A bare repository, or `.git`.
-    #[error("`{}` holds the data of git, not a work tree", .0.display())]
+    #[error("`{}` is a git folder, not a work tree", .0.display())]
     InsideGitData(PathBuf),
     #[error(transparent)]
     Variable(#[from] InvalidVariable),
@@ -117,7 +123,11 @@ impl Context {
     /// The same for commands that need no project: without one, only the user's settings apply.
     pub fn anywhere(environment: Environment, folder: Option<&Path>) -> Result<Self, ContextError> {
         match Self::discover(environment.clone(), folder) {
-            Err(ContextError::RootIsSystem | ContextError::RootIsHome(_) | ContextError::InsideGitData(_)) => {
+            Err(
+                ContextError::RootIsSystem
+                | ContextError::RootIsHome(_)
+                | ContextError::InsideGitData(_),
+            ) => {
                 let cwd = environment.enter(folder)?;
                 Self::new(PathBuf::from("/"), FoundBy::Nowhere, cwd, environment)
             }
@@ -139,8 +149,10 @@ impl Context {
             clock: self.clock.clone(),
             program: self.program.clone(),
             stop: self.stop.clone(),
-            scribe: self.scribe.clone(),
+            message_writer: self.message_writer.clone(),
             person: self.person.clone(),
+            principal: self.principal,
+            unreviewed: self.unreviewed.clone(),
             ..moved
         })
     }
@@ -154,16 +166,33 @@ impl Context {
 
     /// The same for a caller that has a model to write commit messages.
     #[must_use]
-    pub fn written_by(mut self, scribe: &Scribe) -> Self {
-        self.scribe = scribe.clone();
+    pub fn written_by(mut self, message_writer: &MessageWriter) -> Self {
+        self.message_writer = message_writer.clone();
         self
     }
 
-    fn new(root: PathBuf, found_by: FoundBy, cwd: PathBuf, environment: Environment) -> Result<Self, ContextError> {
+    /// The same for another principal.
+    #[must_use]
+    pub fn on_behalf_of(mut self, principal: Principal) -> Self {
+        self.principal = principal;
+        self
+    }
+
+    fn new(
+        root: PathBuf,
+        found_by: FoundBy,
+        cwd: PathBuf,
+        environment: Environment,
+    ) -> Result<Self, ContextError> {
         let home = environment.home();
-        let user = home.as_ref().map(|home| home.join(ITEMS).join("config.yaml"));
+        let user = home
+            .as_ref()
+            .map(|home| home.join(ITEMS).join("config.yaml"));
         let project = (found_by != FoundBy::Nowhere).then(|| root.join(ITEMS).join("config.yaml"));
-        let files = Files { user: user.as_deref(), project: project.as_deref() };
+        let files = SettingsFiles {
+            user: user.as_deref(),
+            project: project.as_deref(),
+        };
         let config = Config::load(files, &environment.variables)?;
         let clock = Clock::of(&environment)?;
         Ok(Self {
@@ -175,8 +204,10 @@ impl Context {
             config,
             program: own_program(),
             stop: Stop::default(),
-            scribe: Scribe::default(),
+            message_writer: MessageWriter::default(),
             person: Person::default(),
+            principal: Principal::Person(PersonChannel::Terminal),
+            unreviewed: UnreviewedFiles::default(),
             clock,
         })
     }
@@ -196,7 +227,10 @@ impl Context {
     }
 
     pub fn roots(&self) -> Roots {
-        Roots { project: self.project().map(Path::to_path_buf), user: self.home.clone() }
+        Roots {
+            project: self.project().map(Path::to_path_buf),
+            user: self.home.clone(),
+        }
     }
 
     /// `PATH`.
@@ -206,25 +240,39 @@ impl Context {
 
     /// Where the state of this project is kept without a repository.
     pub fn state_folder(&self) -> PathBuf {
-        let state = self.environment.find("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        let state = state.or_else(|| self.home.as_ref().map(|home| home.join(".local").join("state")));
+        let state = self
+            .environment
+            .find("XDG_STATE_HOME")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute());
+        let state = state.or_else(|| {
+            self.home
+                .as_ref()
+                .map(|home| home.join(".local").join("state"))
+        });
         let state = state.unwrap_or_else(|| self.environment.temporary_folder());
         let name = sha2::Sha256::digest(self.root.as_os_str().as_encoded_bytes());
-        state.join("piton").join(hex(name.get(..8).unwrap_or(&name)))
+        state
+            .join("piton")
+            .join(hex(name.get(..8).unwrap_or(&name)))
     }
 
     /// Where data is kept that can be recreated, such as virtual environments.
     pub fn cache_folder(&self) -> PathBuf {
-        let cache = self.environment.find("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+        let cache = self
+            .environment
+            .find("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute());
         let cache = cache.or_else(|| self.home.as_ref().map(|home| home.join(".cache")));
-        cache.unwrap_or_else(|| self.environment.temporary_folder()).join("piton")
+        cache
+            .unwrap_or_else(|| self.environment.temporary_folder())
+            .join("piton")
     }
 
     /// The user's settings folder, e.g. for trusted signers; `None` without a home.
     pub fn settings_folder(&self) -> Option<PathBuf> {
-        let settings = self.environment.find("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-        let settings = settings.or_else(|| self.home.as_ref().map(|home| home.join(".config")))?;
-        Some(settings.join("piton"))
+        self.environment.settings_folder()
     }
 
     pub fn project_items(&self) -> PathBuf {
@@ -233,7 +281,10 @@ impl Context {
 
     /// A path as shown to users: relative to the project if it is inside.
     pub fn shown_path(&self, path: &Path) -> PathBuf {
-        self.project().and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path).to_path_buf()
+        self.project()
+            .and_then(|root| path.strip_prefix(root).ok())
+            .unwrap_or(path)
+            .to_path_buf()
     }
 }
 
@@ -249,16 +300,27 @@ impl FoundBy {
 }
 
 impl Environment {
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the environment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the environment"
+    )]
     pub fn of_process() -> Self {
         let mut variables: BTreeMap<OsString, OsString> = env::vars_os().collect();
         // Only the hooks of piton's own commits may get it, not other child processes.
         let hook_token = variables.remove(OsStr::new(HOOK_TOKEN));
-        Self { variables, cwd: env::current_dir().ok(), hook_token }
+        Self {
+            variables,
+            cwd: env::current_dir().ok(),
+            hook_token,
+        }
     }
 
     pub fn new(variables: BTreeMap<OsString, OsString>, cwd: PathBuf) -> Self {
-        Self { variables, cwd: Some(cwd), hook_token: None }
+        Self {
+            variables,
+            cwd: Some(cwd),
+            hook_token: None,
+        }
     }
 
     pub fn variables(&self) -> &BTreeMap<OsString, OsString> {
@@ -267,12 +329,17 @@ impl Environment {
 
     /// An empty variable counts as unset.
     pub fn find(&self, name: &str) -> Option<&OsStr> {
-        self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+        self.variables
+            .get(OsStr::new(name))
+            .map(OsString::as_os_str)
+            .filter(|value| !value.is_empty())
     }
 
     /// The token by which a hook recognizes piton's own commit.
     pub fn hook_token(&self) -> Option<&[u8]> {
-        self.hook_token.as_ref().map(|token| token.as_encoded_bytes())
+        self.hook_token
+            .as_ref()
+            .map(|token| token.as_encoded_bytes())
     }
 
     /// The variables for a program that has to find repositories itself: without those that point
@@ -281,31 +348,52 @@ impl Environment {
     /// With them, `git` in any other folder would write into that repository's index, objects and
     /// refs.
     pub fn without_git_variables(&self) -> BTreeMap<OsString, OsString> {
-        let kept = self.variables.iter().filter(|(name, _)| !is_repository_local(name));
-        kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+        let kept = self
+            .variables
+            .iter()
+            .filter(|(name, _)| !is_repository_local(name));
+        kept.map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
     }
 
     pub fn temporary_folder(&self) -> PathBuf {
-        self.find("TMPDIR").map_or_else(env::temp_dir, PathBuf::from)
+        self.find("TMPDIR")
+            .map_or_else(env::temp_dir, PathBuf::from)
+    }
+
+    /// As [`Context::settings_folder`].
+    pub fn settings_folder(&self) -> Option<PathBuf> {
+        let settings = self
+            .find("XDG_CONFIG_HOME")
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute());
+        let settings = settings.or_else(|| Some(self.home()?.join(".config")))?;
+        Some(settings.join("piton"))
     }
 
     /// Without symlinks, so that it can be compared with a project.
     pub fn home(&self) -> Option<PathBuf> {
         let home = Path::new(self.find("HOME")?);
         // A relative home would move with the working folder: treat it as unset.
-        home.is_absolute().then(|| fs::canonicalize(home).unwrap_or_else(|_| home.to_path_buf()))
+        home.is_absolute()
+            .then(|| fs::canonicalize(home).unwrap_or_else(|_| home.to_path_buf()))
     }
 
     /// The folder to work in: that of the process, or another one relative to it.
     pub fn enter(&self, folder: Option<&Path>) -> Result<PathBuf, ContextError> {
         let target = match (&self.cwd, folder) {
             (None, None) => return Err(ContextError::NoWorkingFolder),
-            (None, Some(folder)) if folder.is_relative() => return Err(ContextError::NoWorkingFolder),
+            (None, Some(folder)) if folder.is_relative() => {
+                return Err(ContextError::NoWorkingFolder);
+            }
             (None, Some(folder)) => folder.to_path_buf(),
             (Some(cwd), None) => cwd.clone(),
             (Some(cwd), Some(folder)) => cwd.join(folder),
         };
-        let not_a_folder = |source| ContextError::NotAFolder { folder: target.clone(), source };
+        let not_a_folder = |source| ContextError::NotAFolder {
+            folder: target.clone(),
+            source,
+        };
         let entered = fs::canonicalize(&target).map_err(not_a_folder)?;
         // Reading it is the only way to know that the folder can be entered.
         fs::read_dir(&entered).map_err(not_a_folder)?;
@@ -335,7 +423,7 @@ impl Explain for ContextError {
                     .into(),
             ),
             Self::InsideGitData(_) => {
-                Some("go to a work tree of the repository, or make one with `git worktree add`".into())
+                Some("go to a work tree of the repository, or create one with `git worktree add`".into())
             }
             Self::Variable(_) => Some("correct the variable or unset it".into()),
         }
@@ -348,6 +436,11 @@ pub fn own_program() -> PathBuf {
         return PathBuf::from("/proc/self/exe");
     }
     env::current_exe().unwrap_or_else(|_| PathBuf::from("piton"))
+}
+
+/// Random bytes for a key.
+pub fn fresh_secret() -> std::io::Result<[u8; 32]> {
+    clock::fresh_secret()
 }
 
 /// With the program name first.
@@ -381,8 +474,12 @@ const REPOSITORY_LOCAL: [&str; 18] = [
 /// Whether a variable ties git to one repository. `GIT_CONFIG_GLOBAL` and `_SYSTEM` name the user's
 /// files and stay; the numbered settings are meaningless without their count.
 pub(crate) fn is_repository_local(name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else { return false };
-    let numbered = ["GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"].iter().any(|prefix| name.starts_with(prefix));
+    let Some(name) = name.to_str() else {
+        return false;
+    };
+    let numbered = ["GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix));
     numbered || REPOSITORY_LOCAL.contains(&name)
 }
 

@@ -1,7 +1,7 @@
-//! What the front doors report when something cannot be done.
+//! The errors that the front doors report.
 //!
-//! [`Error`] sits above the modules it wraps: they return errors of their own and never see this
-//! one. Each error has a stable code, a message, often a hint, and decides the [`ExitStatus`].
+//! [`Error`] is above the modules that it wraps: they return their own errors and never use this
+//! one. Each error has a stable code, a message and often a hint, and decides the [`ExitStatus`].
 
 use std::io;
 use std::path::PathBuf;
@@ -12,45 +12,41 @@ use crate::item::finding::Finding;
 use crate::item::store::LookupError;
 use crate::item::tool::Origin;
 use crate::item::wording::shown;
-use crate::problem::{Call, Code, Explain, Hint, Problem, hint};
+use crate::problem::{Code, Explain, Hint, HintCall, Problem, hint};
 use crate::run::error::RunError;
+use crate::run::items::ItemStepError;
 use crate::run::tool::{AcceptError, ToolResult, ToolStatus};
 
-/// Everything that can stop a command.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no project to work in.
+    /// There is no project.
     #[error(transparent)]
     Context(#[from] ContextError),
-    /// A settings file is not valid.
+    /// A settings file is invalid.
     #[error("the settings are not valid")]
     Settings(Vec<Finding>),
-    /// A setting was asked for that does not exist.
+    /// The requested setting does not exist.
     #[error("`{name}` is not a setting")]
     UnknownSetting {
-        /// What was asked for.
         name: String,
-        /// What was probably meant.
+        /// The probable meaning.
         similar: Option<&'static str>,
     },
-    /// Help was asked for about something that there is no page of.
+    /// There is no help page with this name.
     #[error("there is neither a topic nor a command `{}`", shown(.name))]
     UnknownTopic {
-        /// What was asked for.
         name: String,
-        /// What was probably meant.
+        /// The probable meaning.
         similar: Option<String>,
-        /// Everything that there is a page of at this place.
+        /// All pages at this place.
         known: Vec<String>,
     },
-    /// The format asked for is not one that the command has.
+    /// The command does not support the requested format.
     #[error("`{command}` cannot be written as `{format}`")]
     UnknownFormat {
-        /// The command.
         command: &'static str,
-        /// The format asked for.
         format: &'static str,
-        /// Those that it has.
+        /// The supported formats.
         offered: String,
     },
     /// Files are in the way of new ones.
@@ -59,59 +55,48 @@ pub enum Error {
     /// An item could not be found.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// A path that was named does not exist or cannot be read.
+    /// A given path does not exist or cannot be read.
     #[error("cannot read `{}`", .file.display())]
     Read {
-        /// What was named.
         file: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
-    /// A file that was named holds no item.
+    /// A given file is not an item.
     #[error("`{}` is neither a directive, a tool nor knowledge", .0.display())]
     NotAnItem(PathBuf),
-    /// A file that was named is not what it has to be.
+    /// A given file is invalid.
     #[error("`{}` is not valid", .file.display())]
     InvalidFile {
-        /// The file.
         file: PathBuf,
-        /// What is wrong in it.
         findings: Vec<Finding>,
     },
     /// A file could not be written.
     #[error("cannot write `{}`", .file.display())]
     Write {
-        /// The file.
         file: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
-    /// A value that is not JSON.
+    /// A value is not JSON.
     #[error("`{text}` is not JSON: {reason}")]
-    InvalidJson {
-        /// The text.
-        text: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A date that nobody understands.
+    InvalidJson { text: String, reason: String },
+    /// A date cannot be parsed.
     #[error("`{0}` is neither a date nor a time span")]
     InvalidDate(String),
-    /// A roll back that is not the blunt one.
-    #[error("`rollback` takes everything back at once, and only with `--hard`")]
+    /// `rollback` without `--hard`.
+    #[error("`rollback` resets everything and requires `--hard`")]
     OnlyHard,
-    /// Items were looked for where piton does not look.
+    /// There is no item registry.
     #[error("piton has no registry of items")]
     NoRegistry,
-    /// A flag about checkpoints where there can be none.
-    #[error("`{0}` is about what is written into the project")]
+    /// A checkpoint flag for a command that makes no checkpoint.
+    #[error("`{0}` applies only to writes to the project")]
     NothingToCheckpoint(&'static str),
-    /// Nobody said what to sign.
-    #[error("nothing is named that could be signed")]
+    /// No item to sign was given.
+    #[error("no item to sign was given")]
     NothingToSign,
-    /// A run could not be begun, ended or undone.
+    /// A run could not be started, ended or undone.
     #[error(transparent)]
     Run(Box<RunError>),
     /// Nothing was accepted.
@@ -120,29 +105,24 @@ pub enum Error {
     /// A server cannot be started.
     #[error("{message}")]
     Server {
-        /// The stable code.
         code: Code,
-        /// Why.
         message: String,
-        /// The way out.
+        /// How to fix it.
         hint: Option<Hint>,
     },
-    /// The settings of a client of the server cannot be changed.
+    /// The settings of an MCP client cannot be changed.
     #[error("{message}")]
     ClientSettings {
-        /// The stable code.
         code: Code,
-        /// Why.
         message: String,
-        /// The way out.
+        /// How to fix it.
         hint: Option<Hint>,
     },
-    /// Hooks of git cannot be changed.
+    /// Git hooks cannot be changed.
     #[error("{message}")]
     Hooks {
-        /// Why.
         message: String,
-        /// The way out.
+        /// How to fix it.
         hint: String,
     },
     /// The result could not be printed.
@@ -150,12 +130,11 @@ pub enum Error {
     Output(#[from] io::Error),
 }
 
-/// How a process ends; [`Self::number`] is its exit code.
+/// The exit status of the process; [`Self::number`] is its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// Done.
     Success,
-    /// It was tried and failed.
+    /// The operation failed.
     Failure,
     /// Wrong usage, an invalid file, or something that was not found.
     Invalid,
@@ -163,7 +142,7 @@ pub enum ExitStatus {
     Denied,
     /// An agent, a person or a decision is needed.
     Waiting,
-    /// The repository or machine cannot be served safely.
+    /// The repository or machine is not in a safe state.
     Unsafe,
     /// Interrupted from the keyboard.
     Interrupted,
@@ -210,19 +189,19 @@ impl Explain for Error {
             }
             Self::UnknownFormat { offered, .. } => Some(format!("choose {offered}").into()),
             Self::FilesInTheWay(_) => Some(
-                "nothing was written, because nothing is ever overwritten: move away what is there, or keep it".into(),
+                "nothing was written, because piton never overwrites files: move the existing ones away, or keep them".into(),
             ),
             Self::InvalidDate(_) => Some("write `2026-01-02`, `2026-01-02T03:04`, `2h` or `\"3 days\"`".into()),
             Self::NothingToCheckpoint(flag) => {
                 Some(format!("leave `{flag}` out: no checkpoint covers anything else").into())
             }
             Self::NoRegistry => {
-                Some("`--source local` is the project and `~/.ai/`; `all` adds what is built in".into())
+                Some("`--source local` is the project and `~/.ai/`; `all` adds built-in items".into())
             }
             Self::InvalidJson { .. } => Some(r#"write e.g. '{"count": 3}', in quotes for the shell"#.into()),
             Self::OnlyHard => Some(hint![
-                Call::Undo(None),
-                " takes one step back and keeps everything else; `piton rollback --hard REF` moves the branch and \
+                HintCall::Undo(None),
+                " undoes one step and keeps everything else; `piton rollback --hard REF` moves the branch and \
                  discards what is not committed"
             ]),
             Self::NothingToSign => Some(
@@ -239,7 +218,7 @@ impl Explain for Error {
             Self::Accept(err) => err.hint(),
             Self::Server { hint, .. } | Self::ClientSettings { hint, .. } => hint.clone(),
             Self::Hooks { hint, .. } => Some(hint.as_str().into()),
-            Self::Write { .. } => Some("see that its folder is there and writable, and that the disk has room".into()),
+            Self::Write { .. } => Some("check that its folder exists and is writable, and the disk space".into()),
             Self::InvalidFile { .. } | Self::Output(_) => None,
         }
     }
@@ -254,7 +233,7 @@ impl Explain for Error {
 }
 
 impl Error {
-    /// What is wrong in files, place by place, where that is the reason.
+    /// The problems in files, if these are the cause.
     pub fn findings(&self) -> &[Finding] {
         match self {
             Self::Settings(findings) | Self::InvalidFile { findings, .. } => findings,
@@ -264,7 +243,7 @@ impl Error {
         }
     }
 
-    /// The result of a tool that could not be called: it has the shape of one that was.
+    /// A tool result for a call that could not be made, in the usual form.
     pub fn as_tool_result(&self, id: &str) -> ToolResult {
         let mut result = ToolResult::of(id);
         let status = match self.exit_status() {
@@ -277,15 +256,16 @@ impl Error {
         result
     }
 
-    /// How the process ends.
     pub fn exit_status(&self) -> ExitStatus {
         match self {
             Self::Hooks { .. }
             | Self::Accept(AcceptError::Run(_))
             | Self::Context(
-                ContextError::RootIsHome(_) | ContextError::RootIsSystem | ContextError::InsideGitData(_),
+                ContextError::RootIsHome(_)
+                | ContextError::RootIsSystem
+                | ContextError::InsideGitData(_),
             ) => ExitStatus::Unsafe,
-            // Whoever read the output has seen enough of it.
+            // The reader closed the pipe because it has seen enough.
             Self::Output(err) if err.kind() == io::ErrorKind::BrokenPipe => ExitStatus::Success,
             Self::Run(err) if err.is_interrupted() => ExitStatus::Interrupted,
             Self::Run(err) if err.is_asked_again() => ExitStatus::Waiting,
@@ -320,7 +300,6 @@ impl Error {
 }
 
 impl ExitStatus {
-    /// The exit code.
     pub fn number(self) -> u8 {
         match self {
             Self::Success => 0,
@@ -334,19 +313,26 @@ impl ExitStatus {
         }
     }
 
-    /// Every exit code of piton's own, the smallest first.
-    pub const ALL: [Self; 7] =
-        [Self::Success, Self::Failure, Self::Invalid, Self::Denied, Self::Waiting, Self::Unsafe, Self::Interrupted];
+    /// All exit codes of piton itself, smallest first.
+    pub const ALL: [Self; 7] = [
+        Self::Success,
+        Self::Failure,
+        Self::Invalid,
+        Self::Denied,
+        Self::Waiting,
+        Self::Unsafe,
+        Self::Interrupted,
+    ];
 
-    /// What it means, in one line.
+    /// A one-line explanation.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::Success => "done",
+            Self::Success => "success",
             Self::Failure => "the run, check or verification failed",
             Self::Invalid => "wrong usage, an invalid file, or something that was not found",
             Self::Denied => "denied by a permission or by the policy on signatures",
             Self::Waiting => "waiting for an agent, a person or a decision",
-            Self::Unsafe => "the repository or machine cannot be served safely",
+            Self::Unsafe => "refused for safety, because of the repository or the machine",
             Self::Interrupted => "interrupted",
             Self::Command(_) => "the exit status of the command of `piton exec`",
         }
@@ -359,6 +345,12 @@ impl From<RunError> for Error {
     }
 }
 
+impl From<ItemStepError> for Error {
+    fn from(err: ItemStepError) -> Self {
+        RunError::from(err).into()
+    }
+}
+
 impl From<ExitStatus> for ExitCode {
     fn from(status: ExitStatus) -> Self {
         Self::from(status.number())
@@ -366,5 +358,9 @@ impl From<ExitStatus> for ExitCode {
 }
 
 fn quoted(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| format!("`{}`", path.display())).collect::<Vec<_>>().join(", ")
+    paths
+        .iter()
+        .map(|path| format!("`{}`", path.display()))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

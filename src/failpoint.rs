@@ -26,11 +26,11 @@ mod armed {
         name: String,
         /// The remaining passes, including the one that triggers.
         passes_left: AtomicU64,
-        action: Action,
+        action: FailpointAction,
     }
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub(super) enum Action {
+    pub(super) enum FailpointAction {
         Kill,
         Error,
         Stop,
@@ -39,21 +39,29 @@ mod armed {
     impl Failpoint {
         pub(super) fn parse(text: &str) -> Self {
             let (place, action) = match text.rsplit_once('=') {
-                Some((place, "error")) => (place, Action::Error),
-                Some((place, "stop")) => (place, Action::Stop),
-                _ => (text, Action::Kill),
+                Some((place, "error")) => (place, FailpointAction::Error),
+                Some((place, "stop")) => (place, FailpointAction::Stop),
+                _ => (text, FailpointAction::Kill),
             };
-            let numbered = place.rsplit_once(':').and_then(|(name, pass)| Some((name, pass.parse().ok()?)));
+            let numbered = place
+                .rsplit_once(':')
+                .and_then(|(name, pass)| Some((name, pass.parse().ok()?)));
             let (name, pass) = numbered.unwrap_or((place, 1));
-            Self { name: name.to_owned(), passes_left: AtomicU64::new(pass), action }
+            Self {
+                name: name.to_owned(),
+                passes_left: AtomicU64::new(pass),
+                action,
+            }
         }
 
         /// Whether this pass triggers; each call counts as a pass.
-        pub(super) fn strikes(&self, name: &str, action: Action) -> bool {
+        pub(super) fn strikes(&self, name: &str, action: FailpointAction) -> bool {
             let here = self.name == name && self.action == action;
             here && self
                 .passes_left
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                    left.checked_sub(1)
+                })
                 .is_ok_and(|left| left == 1)
         }
     }
@@ -67,10 +75,16 @@ mod armed {
 
     /// Kills the process if this point is armed, or stops it with `=stop`.
     pub fn failpoint(name: &str) {
-        if ARMED.get().is_some_and(|armed| armed.strikes(name, Action::Stop)) {
+        if ARMED
+            .get()
+            .is_some_and(|armed| armed.strikes(name, FailpointAction::Stop))
+        {
             let _ = kill_process(getpid(), Signal::STOP);
         }
-        while ARMED.get().is_some_and(|armed| armed.strikes(name, Action::Kill)) {
+        while ARMED
+            .get()
+            .is_some_and(|armed| armed.strikes(name, FailpointAction::Kill))
+        {
             let _ = kill_process(getpid(), Signal::KILL);
         }
     }
@@ -78,7 +92,9 @@ mod armed {
     /// Fails like a full disk if this point is armed with `=error`.
     pub fn fail(name: &str) -> io::Result<()> {
         match ARMED.get() {
-            Some(armed) if armed.strikes(name, Action::Error) => Err(rustix::io::Errno::NOSPC.into()),
+            Some(armed) if armed.strikes(name, FailpointAction::Error) => {
+                Err(rustix::io::Errno::NOSPC.into())
+            }
             _ => Ok(()),
         }
     }
@@ -108,30 +124,32 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
 
-    use super::armed::{Action, Failpoint};
+    use super::armed::{Failpoint, FailpointAction};
     use super::*;
 
     /// The passes, of five, at which a point triggers.
-    fn struck(text: &str, name: &str, action: Action) -> Vec<u32> {
+    fn struck(text: &str, name: &str, action: FailpointAction) -> Vec<u32> {
         let failpoint = Failpoint::parse(text);
-        (1..=5).filter(|_| failpoint.strikes(name, action)).collect()
+        (1..=5)
+            .filter(|_| failpoint.strikes(name, action))
+            .collect()
     }
 
     #[test]
     fn a_place_strikes_once_at_its_pass() {
-        assert_eq!(struck("a", "a", Action::Kill), [1]);
-        assert_eq!(struck("a:3", "a", Action::Kill), [3]);
-        assert_eq!(struck("a:3=error", "a", Action::Error), [3]);
-        assert_eq!(struck("a:b:2", "a:b", Action::Kill), [2]);
-        assert_eq!(struck("a:2=stop", "a", Action::Stop), [2]);
+        assert_eq!(struck("a", "a", FailpointAction::Kill), [1]);
+        assert_eq!(struck("a:3", "a", FailpointAction::Kill), [3]);
+        assert_eq!(struck("a:3=error", "a", FailpointAction::Error), [3]);
+        assert_eq!(struck("a:b:2", "a:b", FailpointAction::Kill), [2]);
+        assert_eq!(struck("a:2=stop", "a", FailpointAction::Stop), [2]);
     }
 
     #[test]
     fn other_places_and_other_actions_are_unharmed() {
-        assert!(struck("a", "b", Action::Kill).is_empty());
-        assert!(struck("a", "a", Action::Error).is_empty());
-        assert!(struck("a=error", "a", Action::Kill).is_empty());
-        assert!(struck("a:0", "a", Action::Kill).is_empty());
+        assert!(struck("a", "b", FailpointAction::Kill).is_empty());
+        assert!(struck("a", "a", FailpointAction::Error).is_empty());
+        assert!(struck("a=error", "a", FailpointAction::Kill).is_empty());
+        assert!(struck("a:0", "a", FailpointAction::Kill).is_empty());
     }
 
     #[test]
@@ -151,7 +169,12 @@ mod tests {
         let ends = |armed: &str| {
             let test = "failpoint::tests::an_armed_place_kills_or_fails_and_others_do_not";
             let mut command = Command::new(std::env::current_exe().unwrap());
-            command.args(["--exact", test]).env(VARIABLE, armed).output().unwrap().status
+            command
+                .args(["--exact", test])
+                .env(VARIABLE, armed)
+                .output()
+                .unwrap()
+                .status
         };
         assert_eq!(ends("here").signal(), Some(9));
         assert!(ends("here=error").success());

@@ -1,25 +1,27 @@
-//! piton runs directives and tools in a git repository with a safety rope.
+//! piton runs directives and tools in a git repository and makes a checkpoint after every step.
 //!
 //! The modules, front door first; each may use those below it and never one above
 //! (`docs/ARCHITECTURE.md`):
 //!
 //! - [`cli`]: the terminal; the only printer.
-//! - [`mcp`]: the server of agents; glue, and the only place that is asynchronous.
+//! - [`mcp`]: the server for agents; asynchronous.
 //! - [`hooks`]: git hooks: putting them into a repository, and what each does.
-//! - [`error`]: what the front doors report, with codes, hints and exit codes.
+//! - [`error`]: the errors that the front doors report, with codes, hints and exit codes.
 //! - [`run`]: running steps; the one place that joins processes, checkpoints and the journal.
-//! - [`audit`]: reading back what happened, from the journals.
+//! - [`audit`]: reads past runs from the journals.
 //! - [`journal`]: what a run did, event by event, in a chain that shows tampering; the lock of a worktree.
 //! - [`validation`]: every finding about a project in one pass; joins item, chains and syntax.
-//! - [`policy`]: may a call do what it is about to do; pure.
+//! - [`policy`]: decides whether a call may do what it is about to do; pure.
 //! - [`exec`]: executor chains and the only place that starts processes.
-//! - [`checkpoint`]: what a step did to the work tree, kept or put back; all of libgit2.
+//! - [`checkpoint`]: commits or rolls back what a step did to the work tree; the only user of libgit2.
 //! - [`context`]: project, home, environment, settings and clock; the only reader of the process.
 //! - [`config`]: settings in layers, each value with its source.
-//! - [`item`]: what is on disk under `.ai/`; parsing and validation, never execution.
-//! - [`problem`]: what a user can be told: codes, hints and problems.
-//! - [`disk`]: when the files that piton writes reach the disk.
-//! - [`failpoint`]: where tests let piton die; nothing in release builds.
+//! - [`item`]: parses and validates the files below `.ai/`; never runs them.
+//! - [`problem`]: the problems that piton reports: codes, messages and hints.
+//! - [`disk`]: makes sure that the files that piton writes reach the disk.
+//! - `encoding`: hexadecimal and base64.
+//! - `words`: enums whose values are written as one word each.
+//! - [`failpoint`]: points at which tests make piton die; empty in release builds.
 
 pub mod audit;
 pub mod checkpoint;
@@ -27,6 +29,7 @@ pub mod cli;
 pub mod config;
 pub mod context;
 pub mod disk;
+pub(crate) mod encoding;
 pub mod error;
 pub mod exec;
 pub mod failpoint;
@@ -37,4 +40,6 @@ pub mod mcp;
 pub mod policy;
 pub mod problem;
 pub mod run;
+pub(crate) mod system_call;
 pub mod validation;
+pub(crate) mod words;

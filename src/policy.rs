@@ -17,18 +17,21 @@ mod writes;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use crate::exec::Reach;
+use crate::exec::NetworkReach;
 use crate::exec::invocation::{Action, EndpointRules, Endpoints, Invocation, McpTransport};
+use crate::exec::isolation::TcpRule;
 use crate::item::directive::{Access, Grant};
-use crate::item::endpoint::{Fit, Reading};
+use crate::item::endpoint::{Fit, Strictness};
 
 pub use denial::{Denial, message, way_out};
-pub use glob::{InvalidGlob, PathGlobs, glob_in_project};
-pub use writes::WriteRules;
+pub use glob::{GlobReach, GlobRoot, InvalidGlob, PathGlobs, glob_in_project};
+pub use writes::{RuleRoots, WriteRules};
 
-use need::Need;
+use need::AccessNeed;
 
 /// `granted_by` of calls that a person makes.
 const PERSON: &str = "the person at the terminal";
@@ -70,11 +73,11 @@ pub enum Authority<'g> {
     /// An agent, connected by a person who lets it act for them.
     Agent,
     /// Directives, outermost first. All of them have to allow the call.
-    Directives(Vec<Caller<'g>>),
+    Directives(Vec<PolicyCaller<'g>>),
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Caller<'g> {
+pub struct PolicyCaller<'g> {
     pub name: &'g str,
     pub grants: &'g [Grant],
 }
@@ -101,7 +104,11 @@ pub fn judge(authority: &Authority<'_>, invocation: &Invocation) -> Verdict {
     let mut verdict = Verdict::default();
     let callers = match authority {
         Authority::Person | Authority::Agent => {
-            let who = if matches!(authority, Authority::Agent) { AGENT } else { PERSON };
+            let who = if matches!(authority, Authority::Agent) {
+                AGENT
+            } else {
+                PERSON
+            };
             for need in needs.iter().filter(|need| need.wants_grant()) {
                 if matches!(authority, Authority::Agent) && need.is_beyond_agents() {
                     verdict.denials.push(need.denial(NOBODY, None));
@@ -124,12 +131,18 @@ pub fn judge(authority: &Authority<'_>, invocation: &Invocation) -> Verdict {
             let granted: Vec<String> = granted.into_iter().flatten().collect();
             // A built-in runtime needs no grant, but a `<deny>` may name it.
             if need.wants_grant() {
-                verdict.permissions.push(need.permission(granted.join(", ")));
+                verdict
+                    .permissions
+                    .push(need.permission(granted.join(", ")));
             }
         }
-        verdict.denials.extend(denied.into_iter().filter_map(Result::err));
+        verdict
+            .denials
+            .extend(denied.into_iter().filter_map(Result::err));
     }
-    verdict.permissions.extend(callers.iter().flat_map(Caller::file_permissions));
+    verdict
+        .permissions
+        .extend(callers.iter().flat_map(PolicyCaller::file_permissions));
     verdict
 }
 
@@ -142,8 +155,17 @@ pub fn bound(authority: &Authority<'_>, invocation: &mut Invocation) {
     let http = match &mut invocation.action {
         Action::Http(http) => http,
         Action::Mcp(mcp) => {
-            if let McpTransport::Remote { reach, allow_private, .. } = &mut mcp.transport {
-                *reach = if *allow_private && is_trusted { Reach::Anywhere } else { Reach::Public };
+            if let McpTransport::Remote {
+                reach,
+                allow_private,
+                ..
+            } = &mut mcp.transport
+            {
+                *reach = if *allow_private && is_trusted {
+                    NetworkReach::Anywhere
+                } else {
+                    NetworkReach::Public
+                };
             }
             return;
         }
@@ -153,17 +175,51 @@ pub fn bound(authority: &Authority<'_>, invocation: &mut Invocation) {
         Authority::Person => (Endpoints::Any, true),
         Authority::Agent => (Endpoints::Any, false),
         Authority::Directives(callers) => {
-            let is_named = |caller: &Caller<'_>| {
+            let is_named = |caller: &PolicyCaller<'_>| {
                 let grants = caller.grants.iter().filter(|grant| !grant.deny);
-                let mut fits = grants.map(|grant| matching::endpoint_fit(&grant.access, http, Reading::Narrow));
+                let mut fits = grants
+                    .map(|grant| matching::endpoint_fit(&grant.access, http, Strictness::Narrow));
                 fits.any(|fit| fit == Fit::ThisHost)
             };
             let is_trusted = !callers.is_empty() && callers.iter().all(is_named);
-            (Endpoints::Granted(callers.iter().map(Caller::endpoint_rules).collect()), is_trusted)
+            (
+                Endpoints::Granted(callers.iter().map(PolicyCaller::endpoint_rules).collect()),
+                is_trusted,
+            )
         }
     };
     http.endpoints = endpoints;
-    http.reach = if http.allow_private && is_trusted { Reach::Anywhere } else { Reach::Public };
+    http.reach = if http.allow_private && is_trusted {
+        NetworkReach::Anywhere
+    } else {
+        NetworkReach::Public
+    };
+}
+
+/// Which TCP ports the processes of a call may use.
+///
+/// A person allows everything, also for the agent that the person connected. A directive allows
+/// the ports of the addresses that it grants: the kernel does not know host names.
+pub fn tcp_rule(authority: &Authority<'_>) -> TcpRule {
+    match authority {
+        Authority::Person | Authority::Agent => TcpRule::Any,
+        Authority::Directives(callers) => {
+            let ports = callers.iter().map(PolicyCaller::ports);
+            TcpRule::Ports(ports.reduce(|one, other| &one & &other).unwrap_or_default())
+        }
+    }
+}
+
+/// Records that the kernel enforces the grants to write with these globs.
+pub fn enforce_by_kernel<'g>(
+    permissions: &mut [Permission],
+    globs: impl IntoIterator<Item = &'g str>,
+) {
+    let lines: BTreeSet<String> = globs.into_iter().map(line::write).collect();
+    let enforced = permissions.iter_mut().filter(|permission| {
+        permission.enforcement == Enforcement::AfterTheFact && lines.contains(&permission.need)
+    });
+    enforced.for_each(|permission| permission.enforcement = Enforcement::Kernel);
 }
 
 /// Whether a step may see a variable of the caller's environment.
@@ -171,14 +227,17 @@ pub fn may_see_variable(authority: &Authority<'_>, name: &str) -> bool {
     match authority {
         Authority::Person | Authority::Agent => true,
         Authority::Directives(callers) => {
-            !callers.is_empty() && callers.iter().all(|caller| caller.judge(&Need::Variable(name)).is_ok())
+            !callers.is_empty()
+                && callers
+                    .iter()
+                    .all(|caller| caller.judge(&AccessNeed::Variable(name)).is_ok())
         }
     }
 }
 
 /// The denial for a directive whose text names an environment variable without a grant.
 pub fn denied_variable(directive: &str, name: &str) -> Denial {
-    Need::Variable(name).denial(directive, None)
+    AccessNeed::Variable(name).denial(directive, None)
 }
 
 /// The grant as an XML line for a directive.
@@ -194,9 +253,15 @@ fn may_reach_private(authority: &Authority<'_>, invocation: &Invocation) -> bool
         Authority::Person => true,
         Authority::Agent => false,
         Authority::Directives(callers) => {
-            let Some(use_of) = need::server_of(invocation) else { return false };
-            let names_it =
-                |caller: &Caller<'_>| caller.grants.iter().any(|it| !it.deny && use_of.is_named_by(&it.access));
+            let Some(use_of) = need::server_of(invocation) else {
+                return false;
+            };
+            let names_it = |caller: &PolicyCaller<'_>| {
+                caller
+                    .grants
+                    .iter()
+                    .any(|it| !it.deny && use_of.is_named_by(&it.access))
+            };
             !callers.is_empty() && callers.iter().all(names_it)
         }
     }
@@ -208,16 +273,41 @@ impl Verdict {
     }
 }
 
-impl Caller<'_> {
+impl PolicyCaller<'_> {
+    /// The ports of the addresses that it grants.
+    fn ports(&self) -> BTreeSet<u16> {
+        let is_refused = |grant: &Grant| grant.deny && matching::is_everything(&grant.access);
+        if self.grants.iter().any(is_refused) {
+            return BTreeSet::new();
+        }
+        let granted = self.grants.iter().filter(|grant| !grant.deny);
+        granted
+            .filter_map(|grant| match &grant.access {
+                Access::ReadApi { endpoint } | Access::WriteApi { endpoint } => {
+                    matching::port(endpoint)
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
     /// Returns the grant that covers a need, or why none does.
-    fn judge(&self, need: &Need<'_>) -> Result<String, Denial> {
-        if let Some(deny) = self.grants.iter().find(|grant| grant.deny && need.is_denied_by(&grant.access)) {
+    fn judge(&self, need: &AccessNeed<'_>) -> Result<String, Denial> {
+        if let Some(deny) = self
+            .grants
+            .iter()
+            .find(|grant| grant.deny && need.is_denied_by(&grant.access))
+        {
             return Err(need.denial(self.name, Some(line::of(deny))));
         }
         if !need.wants_grant() {
             return Ok(String::new());
         }
-        match self.grants.iter().find(|grant| !grant.deny && need.is_allowed_by(&grant.access)) {
+        match self
+            .grants
+            .iter()
+            .find(|grant| !grant.deny && need.is_allowed_by(&grant.access))
+        {
             Some(grant) => Ok(self.signed(grant)),
             None => Err(need.denial(self.name, None)),
         }
@@ -225,24 +315,38 @@ impl Caller<'_> {
 
     /// The caller's grants and denials for endpoints, used when redirects are followed.
     fn endpoint_rules(&self) -> EndpointRules {
-        let (denials, grants): (Vec<&Grant>, Vec<&Grant>) = self.grants.iter().partition(|grant| grant.deny);
+        let (denials, grants): (Vec<&Grant>, Vec<&Grant>) =
+            self.grants.iter().partition(|grant| grant.deny);
         let rules = |grants: Vec<&Grant>| {
-            grants.iter().filter_map(|grant| matching::endpoint_rule(&grant.access)).collect::<Vec<_>>()
+            grants
+                .iter()
+                .filter_map(|grant| matching::endpoint_rule(&grant.access))
+                .collect::<Vec<_>>()
         };
-        EndpointRules { grants: rules(grants), denials: rules(denials) }
+        EndpointRules {
+            grants: rules(grants),
+            denials: rules(denials),
+        }
     }
 
     /// The caller's grants for files. The needs of a call never name files, so all of these are
     /// recorded.
     fn file_permissions(&self) -> impl Iterator<Item = Permission> {
-        self.grants.iter().filter(|grant| !grant.deny).filter_map(|grant| {
-            let enforcement = match &grant.access {
-                Access::Read { .. } => Enforcement::DeclaredOnly,
-                Access::Write { .. } => Enforcement::AfterTheFact,
-                _ => return None,
-            };
-            Some(Permission { need: line::of(grant), granted_by: self.signed(grant), enforcement })
-        })
+        self.grants
+            .iter()
+            .filter(|grant| !grant.deny)
+            .filter_map(|grant| {
+                let enforcement = match &grant.access {
+                    Access::Read { .. } => Enforcement::DeclaredOnly,
+                    Access::Write { .. } => Enforcement::AfterTheFact,
+                    _ => return None,
+                };
+                Some(Permission {
+                    need: line::of(grant),
+                    granted_by: self.signed(grant),
+                    enforcement,
+                })
+            })
     }
 
     fn signed(&self, grant: &Grant) -> String {

@@ -1,8 +1,9 @@
-//! What piton can tell a user that went wrong.
+//! Problems that piton reports to a user.
 //!
-//! [`Code`] names every problem, of files and of runs alike. [`Problem`] is one of them: its code, what happened, the
-//! place in a file, the causes and a [`Hint`]. Each error type implements [`Explain`], which is the only way from an
-//! error to a problem. This module knows nothing of the others, so that all of them can use it.
+//! [`Code`] identifies every problem, of files and of runs. A [`Problem`] has a code, a message,
+//! the place in a file, the causes and a [`Hint`]. Each error type implements [`Explain`], which is
+//! the only way from an error to a problem. This module depends on no other, so that all of them
+//! can use it.
 
 mod code;
 mod hint;
@@ -12,30 +13,27 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use code::{Code, Level};
+pub use code::{Code, CodeLevel};
 pub(crate) use hint::hint;
-pub use hint::{Call, Hint};
+pub use hint::{Hint, HintCall};
 
-/// An error that a user can be told about.
+/// An error that can be reported to a user.
 pub trait Explain: Error {
-    /// The stable code.
     fn code(&self) -> Code;
 
-    /// The way out.
+    /// How to fix it.
     fn hint(&self) -> Option<Hint> {
         None
     }
 
-    /// The place in a file that is at fault, where there is one.
+    /// The faulty position in a file, if any.
     fn place(&self) -> Option<Origin> {
         None
     }
 }
 
-/// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Origin {
-    /// The file.
     #[serde(serialize_with = "serialize_path")]
     pub file: PathBuf,
     /// The line, starting at 1.
@@ -44,18 +42,17 @@ pub struct Origin {
     pub column: u32,
 }
 
-/// What went wrong, as a user is told and as the journal records it.
+/// A problem, as reported to a user and recorded in the journal.
 ///
-/// On disk and in JSON it is `{code, message, suggestion}`: the causes are a part of the message, the hint is in the
-/// words of the terminal.
+/// On disk and in JSON it is `{code, message, suggestion}`: the message includes the causes, and
+/// the hint is the text for the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The stable code.
     pub code: Code,
     message: String,
-    /// The place in a file that is at fault.
+    /// The faulty position in a file.
     pub place: Option<Box<Origin>>,
-    /// The way out.
+    /// How to fix it.
     pub hint: Option<Hint>,
     causes: Vec<String>,
 }
@@ -63,58 +60,86 @@ pub struct Problem {
 impl Problem {
     /// A problem without a hint.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), place: None, hint: None, causes: Vec::new() }
+        Self {
+            code,
+            message: message.into(),
+            place: None,
+            hint: None,
+            causes: Vec::new(),
+        }
     }
 
-    /// The problem that an error is.
+    /// The problem for an error.
     pub fn of<E: Explain>(err: &E) -> Self {
         let causes = causes_of(err).map(ToString::to_string).collect();
-        Self { code: err.code(), message: err.to_string(), place: err.place().map(Box::new), hint: err.hint(), causes }
+        Self {
+            code: err.code(),
+            message: err.to_string(),
+            place: err.place().map(Box::new),
+            hint: err.hint(),
+            causes,
+        }
     }
 
-    /// The same with a way out.
+    /// Adds a hint.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<Hint>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
     }
 
-    /// The same with a way out, where there is one.
+    /// Adds a hint, if there is one.
     #[must_use]
     pub fn with_hint_of(self, hint: Option<Hint>) -> Self {
         Self { hint, ..self }
     }
 
-    /// The same with another message, which stands for the causes as well.
+    /// Replaces the message and drops the causes.
     #[must_use]
     pub fn with_message(self, message: impl Into<String>) -> Self {
-        Self { message: message.into(), causes: Vec::new(), ..self }
+        Self {
+            message: message.into(),
+            causes: Vec::new(),
+            ..self
+        }
     }
 
-    /// What happened and why, in one line.
+    /// The message with its causes, in one line.
     pub fn message(&self) -> String {
-        std::iter::once(&self.message).chain(&self.causes).map(String::as_str).collect::<Vec<_>>().join(": ")
+        std::iter::once(&self.message)
+            .chain(&self.causes)
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(": ")
     }
 
-    /// What happened, without the causes.
+    /// The message without its causes.
     pub fn summary(&self) -> &str {
         &self.message
     }
 
-    /// What caused it, the nearest cause first.
+    /// The causes, the nearest first.
     pub fn causes(&self) -> &[String] {
         &self.causes
     }
 
-    /// The same with every text changed, for example to remove secrets.
+    /// Changes every text, for example to remove secrets.
     #[must_use]
     pub fn map_texts(self, change: impl Fn(&str) -> String) -> Self {
         let hint = self.hint.map(|hint| hint.map_texts(&change));
         let causes = self.causes.iter().map(|cause| change(cause)).collect();
-        Self { message: change(&self.message), hint, causes, ..self }
+        Self {
+            message: change(&self.message),
+            hint,
+            causes,
+            ..self
+        }
     }
 }
 
-/// What happened and why, in one line.
+/// The message of an error with its causes, in one line.
 pub fn with_causes(err: &dyn Error) -> String {
     let mut message = err.to_string();
     for cause in causes_of(err) {
@@ -125,12 +150,13 @@ pub fn with_causes(err: &dyn Error) -> String {
 }
 
 fn causes_of<'e>(err: &'e (dyn Error + 'e)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
-    std::iter::successors(err.source(), |cause: &&'e (dyn Error + 'static)| (*cause).source())
+    std::iter::successors(err.source(), |cause: &&'e (dyn Error + 'static)| {
+        (*cause).source()
+    })
 }
 
-/// The fields of a problem on disk.
 #[derive(Serialize, Deserialize)]
-struct Record<M, H> {
+struct ProblemRecord<M, H> {
     code: Code,
     message: M,
     suggestion: Option<H>,
@@ -138,14 +164,26 @@ struct Record<M, H> {
 
 impl Serialize for Problem {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Record { code: self.code, message: self.message(), suggestion: self.hint.as_ref() }.serialize(serializer)
+        ProblemRecord {
+            code: self.code,
+            message: self.message(),
+            suggestion: self.hint.as_ref(),
+        }
+        .serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Problem {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Record::<String, Hint> { code, message, suggestion } = Record::deserialize(deserializer)?;
-        Ok(Self { hint: suggestion, ..Self::new(code, message) })
+        let ProblemRecord::<String, Hint> {
+            code,
+            message,
+            suggestion,
+        } = ProblemRecord::deserialize(deserializer)?;
+        Ok(Self {
+            hint: suggestion,
+            ..Self::new(code, message)
+        })
     }
 }
 
@@ -167,21 +205,27 @@ mod tests {
         }
 
         fn hint(&self) -> Option<Hint> {
-            Some(hint!["see ", Call::Log])
+            Some(hint!["see ", HintCall::Log])
         }
     }
 
     #[test]
     fn a_problem_on_disk_has_the_causes_in_its_message() {
         let problem = Problem::of(&Unreadable(std::io::Error::other("the disk is gone")));
-        assert_eq!((problem.summary(), problem.causes().len()), ("cannot read the journal", 1));
+        assert_eq!(
+            (problem.summary(), problem.causes().len()),
+            ("cannot read the journal", 1)
+        );
         let text = serde_json::to_string(&problem).unwrap();
         assert_eq!(
             text,
             r#"{"code":"JOURNAL_FAILED","message":"cannot read the journal: the disk is gone","suggestion":"see `piton log`"}"#
         );
         let read: Problem = serde_json::from_str(&text).unwrap();
-        assert_eq!((read.code, &read.hint, read.message()), (problem.code, &problem.hint, problem.message()));
+        assert_eq!(
+            (read.code, &read.hint, read.message()),
+            (problem.code, &problem.hint, problem.message())
+        );
     }
 
     #[test]

@@ -223,12 +223,12 @@ def lead(client, folder, piton):
     if client.can_ask:
         expect((len(asked), "Are the notes of 1.2 right?" in asked[0]), (1, True), f"the question: {asked}")
     else:
-        # Nobody can be asked: the run goes on waiting until a person says so in a terminal.
+        # Nobody can be asked: the run is still waiting until a person says so in a terminal.
         waiting = content(result)
         expect((waiting["status"], waiting["needs"], waiting["step"]), ("waiting", "person", "approve"), "the gate")
         agent = client.call("execute", {**onward["arguments"], "parameters": {"run_id": waiting["run_id"], "result": "yes"}})
         expect(content(agent[0], is_error=True)["code"], "PERSON_NEEDED", "an agent that answers for a person")
-        command([piton, "approve", waiting["run_id"], "--answer", "well done"], folder)
+        command([piton, "approve", waiting["run_id"], "--yes", "--answer", "well done"], folder)
         state = client.call("execute", {**onward["arguments"], "action": "status"})
         expect(content(state[0])["status"], "success", "the run that a person brought to its end")
         return

@@ -4,7 +4,7 @@ use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::secret::SecretHit;
 use crate::journal::{JournalError, RunId};
-use crate::problem::{Call, Code, Explain, Hint, hint};
+use crate::problem::{Code, Explain, Hint, HintCall, hint};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
@@ -40,15 +40,15 @@ impl Explain for AuditError {
         match self {
             Self::Checkpoint(err) => err.hint(),
             Self::Journal(err) => err.hint(),
-            Self::NoSuchLine { .. } => Some("name lines that are in the file".into()),
+            Self::NoSuchLine { .. } => Some("use line numbers that are in the file".into()),
             Self::Diverged { run, .. } => Some(format!(
-                "`piton verify {run}` says which of them fits the commits; `git update-ref -d refs/piton/runs/{run}/log` \
-                 removes a log that was made up"
+                "`piton verify {run}` shows which of them matches the commits; `git update-ref -d refs/piton/runs/{run}/log` \
+                 removes a forged log"
             ).into()),
             Self::SecretFound(_) => Some(
                 "nothing was pushed; if it is no secret, allow it by its fingerprint with `checkpoint.secrets_allowed`".into(),
             ),
-            Self::StaysHere { .. } => Some(hint![Call::Log, " shows which runs there are and how they ended"]),
+            Self::StaysHere { .. } => Some(hint![HintCall::Log, " shows which runs there are and how they ended"]),
         }
     }
 }
@@ -57,8 +57,17 @@ fn secrets(hits: &[(RunId, SecretHit)]) -> String {
     let listed: Vec<String> = hits
         .iter()
         .take(5)
-        .map(|(run, hit)| format!("{} in line {} of the log of run `{run}` ({})", hit.rule, hit.line, hit.fingerprint))
+        .map(|(run, hit)| {
+            format!(
+                "{} in {} of the log of run `{run}` ({})",
+                hit.rule, hit.place, hit.fingerprint
+            )
+        })
         .collect();
-    let more = if hits.len() > 5 { format!(" and {} more", hits.len() - 5) } else { String::new() };
+    let more = if hits.len() > 5 {
+        format!(" and {} more", hits.len() - 5)
+    } else {
+        String::new()
+    };
     format!("{}{more}", listed.join(", "))
 }

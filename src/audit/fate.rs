@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::error::AuditError;
-use super::history::{History, Source, StepRecord};
+use super::history::{History, RecordSource, StepRecord};
 use crate::checkpoint::message::Trailers;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::reading::{Claim, CommitFacts};
@@ -24,9 +24,9 @@ use crate::checkpoint::repository::Repository;
 use crate::journal::StepId;
 use crate::journal::event::Acceptance;
 
-use index::Index;
+use index::FateIndex;
 use matching::Match;
-use survey::Survey;
+use survey::BranchSurvey;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -95,7 +95,7 @@ pub enum ClaimFate {
 
 /// Which commits of the branches to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum BranchReading {
     Everything,
     /// None, as long as every checkpoint's own commit is in a branch.
     IfNeeded,
@@ -103,10 +103,10 @@ pub enum Reading {
 
 pub struct Fates<'a> {
     pub(super) repository: &'a Repository,
-    index: Index<'a>,
+    index: FateIndex<'a>,
     /// The commits of HEAD, local branches and tags.
     pub(super) reachable: BTreeSet<ObjectId>,
-    survey: Survey,
+    survey: BranchSurvey,
     /// For the steps whose own commits are not reachable.
     by_step: BTreeMap<StepId, CommitFate>,
     /// Commits already assigned to one step; they cannot hold the changes of another as well.
@@ -114,13 +114,21 @@ pub struct Fates<'a> {
 }
 
 impl<'a> Fates<'a> {
-    pub fn find(repository: &'a Repository, history: &'a History, reading: Reading) -> Result<Self, AuditError> {
+    pub fn find(
+        repository: &'a Repository,
+        history: &'a History,
+        reading: BranchReading,
+    ) -> Result<Self, AuditError> {
         let reachable = repository.reachable()?;
         let mut fates = Self::indexed(repository, history, &reachable)?;
-        let lost: BTreeSet<StepId> =
-            fates.index.recorded().filter(|it| !reachable.contains(&it.commit)).map(|it| it.step.id).collect();
-        if !lost.is_empty() || reading == Reading::Everything {
-            fates.survey = Survey::of(repository, &fates.index, &reachable, &lost)?;
+        let lost: BTreeSet<StepId> = fates
+            .index
+            .recorded()
+            .filter(|it| !reachable.contains(&it.commit))
+            .map(|it| it.step.id)
+            .collect();
+        if !lost.is_empty() || reading == BranchReading::Everything {
+            fates.survey = BranchSurvey::of(repository, &fates.index, &reachable, &lost)?;
         }
         fates.reachable = reachable;
         fates.settle(history, lost)?;
@@ -128,7 +136,10 @@ impl<'a> Fates<'a> {
     }
 
     /// For commits that are in no branch yet. Only [`Self::judge_claim`] may be called.
-    pub(super) fn of_logs(repository: &'a Repository, history: &'a History) -> Result<Self, AuditError> {
+    pub(super) fn of_logs(
+        repository: &'a Repository,
+        history: &'a History,
+    ) -> Result<Self, AuditError> {
         Self::indexed(repository, history, &BTreeSet::new())
     }
 
@@ -137,9 +148,17 @@ impl<'a> Fates<'a> {
         history: &'a History,
         in_place: &BTreeSet<ObjectId>,
     ) -> Result<Self, AuditError> {
-        let index = Index::new(repository, history, in_place)?;
-        let (reachable, survey, by_step) = (BTreeSet::new(), Survey::default(), BTreeMap::new());
-        Ok(Self { repository, index, reachable, survey, by_step, taken: BTreeSet::new() })
+        let index = FateIndex::new(repository, history, in_place)?;
+        let (reachable, survey, by_step) =
+            (BTreeSet::new(), BranchSurvey::default(), BTreeMap::new());
+        Ok(Self {
+            repository,
+            index,
+            reachable,
+            survey,
+            by_step,
+            taken: BTreeSet::new(),
+        })
     }
 
     /// `None` when the step has no commit.
@@ -149,12 +168,19 @@ impl<'a> Fates<'a> {
             return Some(CommitFate::InPlace);
         }
         // A fast-forward to the commits of another run shares their fate.
-        let owner = if step.is_fast_forward() { self.index.owner(commit) } else { Some(step.id) };
+        let owner = if step.is_fast_forward() {
+            self.index.owner(commit)
+        } else {
+            Some(step.id)
+        };
         let fate = owner.and_then(|owner| self.by_step.get(&owner).cloned());
-        Some(fate.unwrap_or(CommitFate::Rewritten { instead: Vec::new(), difference: None }))
+        Some(fate.unwrap_or(CommitFate::Rewritten {
+            instead: Vec::new(),
+            difference: None,
+        }))
     }
 
-    /// The commits that claim to be checkpoints. Complete after [`Reading::Everything`].
+    /// The commits that claim to be checkpoints. Complete after [`BranchReading::Everything`].
     pub(super) fn claims(&self) -> &[Claim] {
         &self.survey.claims
     }
@@ -165,10 +191,20 @@ impl<'a> Fates<'a> {
     pub fn unrecorded(&self) -> Vec<(StepId, ObjectId, ObjectId)> {
         let mut found = Vec::new();
         for (id, fate) in &self.by_step {
-            let (CommitFate::Moved { to: place } | CommitFate::Squashed { into: place, .. }) = fate else { continue };
-            let recorded = self.index.get(*id).filter(|recorded| recorded.source == Source::Journal);
+            let (CommitFate::Moved { to: place } | CommitFate::Squashed { into: place, .. }) = fate
+            else {
+                continue;
+            };
+            let recorded = self
+                .index
+                .get(*id)
+                .filter(|recorded| recorded.source == RecordSource::Journal);
             let is_known = self.index.linked_to(*place).contains(id);
-            found.extend(recorded.filter(|_| !is_known).map(|recorded| (*id, recorded.commit, *place)));
+            found.extend(
+                recorded
+                    .filter(|_| !is_known)
+                    .map(|recorded| (*id, recorded.commit, *place)),
+            );
         }
         found
     }
@@ -177,25 +213,41 @@ impl<'a> Fates<'a> {
     /// copied.
     pub fn steps_in(&self, commit: ObjectId) -> Result<Vec<StepId>, AuditError> {
         let is_there = |(_, fate): &(&StepId, &CommitFate)| fate.place() == Some(commit);
-        let steps: Vec<StepId> = self.by_step.iter().filter(is_there).map(|(step, _)| *step).collect();
+        let steps: Vec<StepId> = self
+            .by_step
+            .iter()
+            .filter(is_there)
+            .map(|(step, _)| *step)
+            .collect();
         if !steps.is_empty() {
             return Ok(steps);
         }
-        let Some(facts) = self.repository.find_commit(commit)? else { return Ok(Vec::new()) };
-        let Some(trailers) = Trailers::find(&facts.message) else { return Ok(Vec::new()) };
-        Ok(match self.judge_claim(&Claim { commit, trailers }, &facts)? {
-            ClaimFate::Holds(step) | ClaimFate::Copy(step) | ClaimFate::Accepted(step, _) => vec![step],
-            ClaimFate::Unknown | ClaimFate::Told(_) | ClaimFate::Changed(..) => Vec::new(),
-        })
+        let Some(facts) = self.repository.find_commit(commit)? else {
+            return Ok(Vec::new());
+        };
+        let Some(trailers) = Trailers::find(&facts.message) else {
+            return Ok(Vec::new());
+        };
+        Ok(
+            match self.judge_claim(&Claim { commit, trailers }, &facts)? {
+                ClaimFate::Holds(step) | ClaimFate::Copy(step) | ClaimFate::Accepted(step, _) => {
+                    vec![step]
+                }
+                ClaimFate::Unknown | ClaimFate::Told(_) | ClaimFate::Changed(..) => Vec::new(),
+            },
+        )
     }
 
     pub fn judge_claim(&self, claim: &Claim, facts: &CommitFacts) -> Result<ClaimFate, AuditError> {
-        let Some(id) = self.index.step_named(&claim.trailers) else { return Ok(ClaimFate::Unknown) };
+        let Some(id) = self.index.step_named(&claim.trailers) else {
+            return Ok(ClaimFate::Unknown);
+        };
         if let Some(fate) = self.by_step.get(&id) {
             if fate.place() == Some(claim.commit) {
                 return Ok(ClaimFate::Holds(id));
             }
-            if let CommitFate::Rewritten { instead, .. } | CommitFate::Accepted { instead, .. } = fate
+            if let CommitFate::Rewritten { instead, .. } | CommitFate::Accepted { instead, .. } =
+                fate
                 && instead.contains(&claim.commit)
             {
                 return Ok(ClaimFate::Told(id));
@@ -247,7 +299,11 @@ impl<'a> Fates<'a> {
     /// The result for a step that was not found.
     fn last_resort(&self, id: StepId) -> Result<CommitFate, AuditError> {
         let mut instead = self.survey.named(id).to_vec();
-        instead.extend(self.index.replaced_by(id).filter(|new| self.reachable.contains(new)));
+        instead.extend(
+            self.index
+                .replaced_by(id)
+                .filter(|new| self.reachable.contains(new)),
+        );
         instead.sort_unstable();
         instead.dedup();
         let mut difference = None;
@@ -262,14 +318,30 @@ impl<'a> Fates<'a> {
                 };
             }
         }
-        let gone = || self.index.acceptances(id).find(|acceptance| acceptance.instead.is_empty());
-        let acceptance = if instead.is_empty() { gone() } else { accepted.first().copied() };
-        Ok(match acceptance.filter(|_| accepted.len() == instead.len()) {
-            Some(Acceptance { by, at, reason, .. }) => {
-                CommitFate::Accepted { by: by.clone(), at: *at, reason: reason.clone(), instead }
-            }
-            None => CommitFate::Rewritten { instead, difference },
-        })
+        let gone = || {
+            self.index
+                .acceptances(id)
+                .find(|acceptance| acceptance.instead.is_empty())
+        };
+        let acceptance = if instead.is_empty() {
+            gone()
+        } else {
+            accepted.first().copied()
+        };
+        Ok(
+            match acceptance.filter(|_| accepted.len() == instead.len()) {
+                Some(Acceptance { by, at, reason, .. }) => CommitFate::Accepted {
+                    by: by.clone(),
+                    at: *at,
+                    reason: reason.clone(),
+                    instead,
+                },
+                None => CommitFate::Rewritten {
+                    instead,
+                    difference,
+                },
+            },
+        )
     }
 }
 
@@ -307,19 +379,30 @@ impl CommitFate {
         let commit = format!("commit {} of `{step}`", commit.short());
         Some(match self {
             Self::InPlace | Self::Rewritten { .. } => return None,
-            Self::Moved { to } => format!("{commit} was moved: {} makes the same changes", to.short()),
+            Self::Moved { to } => {
+                format!("{commit} was moved: {} makes the same changes", to.short())
+            }
             Self::Reworded { to } => format!("{commit} was reworded as {}", to.short()),
             Self::Squashed { into, steps } => {
-                let others: Vec<String> =
-                    steps.iter().filter(|other| **other != step).map(|other| format!("`{other}`")).collect();
-                let with = if others.is_empty() { String::new() } else { format!(" with {}", others.join(", ")) };
+                let others: Vec<String> = steps
+                    .iter()
+                    .filter(|other| **other != step)
+                    .map(|other| format!("`{other}`"))
+                    .collect();
+                let with = if others.is_empty() {
+                    String::new()
+                } else {
+                    format!(" with {}", others.join(", "))
+                };
                 format!("{commit} was squashed into {}{with}", into.short())
             }
             Self::Finished { by } => format!("{commit} was squashed by `{by}`"),
             Self::Undone { by } => format!("{commit} was undone by `{by}`, and both are gone"),
-            Self::LeftBehind { by } => format!("{commit} was left behind by `{by}`"),
+            Self::LeftBehind { by } => format!("{commit} was dropped by `{by}`"),
             Self::Detached => format!("{commit} was made on a detached HEAD: only piton keeps it"),
-            Self::Remote => format!("{commit} is in no local branch: only a remote-tracking branch has it"),
+            Self::Remote => {
+                format!("{commit} is in no local branch: only a remote-tracking branch has it")
+            }
             Self::Elsewhere => format!("{commit} was made in another clone and is not here"),
             Self::Accepted { by, at, reason, .. } => {
                 format!("{commit} was rewritten; {by} accepted that at {at}: {reason}")
@@ -334,17 +417,23 @@ pub fn commit_today(
     history: &History,
     step: &StepRecord,
 ) -> Result<Option<ObjectId>, AuditError> {
-    let Some(commit) = history.commit_of(step) else { return Ok(None) };
+    let Some(commit) = history.commit_of(step) else {
+        return Ok(None);
+    };
     let mut steps = history.runs.iter().flat_map(|run| &run.steps);
     let Some(owner) = steps.find(|it| it.commit() == Some(commit) && !it.is_fast_forward()) else {
         return Ok(Some(commit));
     };
-    let fate = Fates::find(repository, history, Reading::IfNeeded)?.of(owner);
+    let fate = Fates::find(repository, history, BranchReading::IfNeeded)?.of(owner);
     Ok(Some(fate.and_then(|fate| fate.place()).unwrap_or(commit)))
 }
 
 /// The first step whose changes are in a commit that is not its own.
-pub fn step_in(repository: &Repository, history: &History, commit: ObjectId) -> Result<Option<StepId>, AuditError> {
-    let fates = Fates::find(repository, history, Reading::IfNeeded)?;
+pub fn step_in(
+    repository: &Repository,
+    history: &History,
+    commit: ObjectId,
+) -> Result<Option<StepId>, AuditError> {
+    let fates = Fates::find(repository, history, BranchReading::IfNeeded)?;
     Ok(fates.steps_in(commit)?.first().copied())
 }

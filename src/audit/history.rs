@@ -6,8 +6,8 @@
 mod call;
 mod outcome;
 mod pending;
-mod place;
 mod undoing;
+mod work_tree;
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -17,18 +17,22 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use call::CallRecord;
-pub use outcome::Outcome;
+pub use outcome::StepOutcome;
 use undoing::newest_first;
 
 use super::error::AuditError;
-use super::trail;
+use super::trail::{self, LogFault};
 use crate::checkpoint::delta::Delta;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
+use crate::checkpoint::trail::limit::{TrailBudget, TrailFault};
 use crate::item::directive::CheckpointMode;
-use crate::journal::event::{Acceptance, Decision, HandCommit, RewrittenCommit, StepKind, ToolCall, Wait, Written};
+use crate::journal::event::{
+    Acceptance, Decision, HandCommit, RepositoryIdentity, RewrittenCommit, StepKind, StreamDigest,
+    ToolCall, Wait,
+};
 use crate::journal::summary::{RunStatus, RunSummary, StepStatus};
 use crate::journal::{self, Digest, Event, JournalError, Record, RunId, StepId};
 use crate::problem::Problem;
@@ -45,8 +49,8 @@ pub struct RunRecord {
     /// The number of the session that began it; `None` in journals of earlier versions.
     #[serde(skip)]
     pub(crate) order: Option<u64>,
-    #[serde(skip_serializing_if = "Source::is_journal")]
-    pub source: Source,
+    #[serde(skip_serializing_if = "RecordSource::is_journal")]
+    pub source: RecordSource,
     pub name: String,
     /// The command line that started it.
     pub command: Vec<String>,
@@ -56,6 +60,8 @@ pub struct RunRecord {
     /// The name of the linked worktree; empty for the main one.
     #[serde(skip)]
     pub(crate) worktree: Option<String>,
+    /// The repository in which the run began.
+    pub(crate) repository: Option<RepositoryIdentity>,
     /// The step names of its directive, in order.
     #[serde(skip)]
     pub plan: Vec<String>,
@@ -97,15 +103,18 @@ pub struct SkippedStep {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum RecordSource {
     /// The journal: the run happened here.
     Journal,
     /// The log only: the run happened elsewhere, and its private parts are unknown.
     Log,
 }
 
-impl Source {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+impl RecordSource {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde asks for a reference"
+    )]
     fn is_journal(&self) -> bool {
         *self == Self::Journal
     }
@@ -128,7 +137,7 @@ pub struct StepRecord {
     pub decision: Option<Decision>,
     /// The journal head when the decision was made. The trailer of its commit names it.
     pub decided_after: Option<Digest>,
-    pub outcome: Outcome,
+    pub outcome: StepOutcome,
     /// Commits that the step's process made and that count as its own, oldest first.
     #[serde(skip)]
     pub adopted: Vec<ObjectId>,
@@ -136,9 +145,9 @@ pub struct StepRecord {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<RepoPath>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stdout: Option<Written>,
+    pub stdout: Option<StreamDigest>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stderr: Option<Written>,
+    pub stderr: Option<StreamDigest>,
     pub exit_code: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signal: Option<i32>,
@@ -152,7 +161,7 @@ pub struct StepRecord {
     /// The result or error of a directive step.
     #[serde(skip)]
     pub answer: Option<(Value, Option<Problem>)>,
-    /// The files that belong to it, where somebody has named them with the answer.
+    /// The files that belong to it, if the answer named them.
     #[serde(skip)]
     pub named: Vec<RepoPath>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,7 +202,9 @@ impl History {
         let mut unreadable = Vec::new();
         for run in journal::list(folder)? {
             let mut folding = Folding::default();
-            match journal::read_each(&journal::path_of(folder, run), &mut |record| folding.take(&record)) {
+            match journal::read_each(&journal::path_of(folder, run), &mut |record| {
+                folding.take(&record);
+            }) {
                 Ok(_) => history.runs.extend(folding.run),
                 // The run was killed before its first line: nothing to report.
                 Err(_) if journal::has_not_begun(folder, run) => {}
@@ -210,12 +221,25 @@ impl History {
     pub fn load_all(repository: &Repository) -> Result<(Self, Vec<JournalError>), AuditError> {
         let (mut history, mut unreadable) = Self::load(&repository.runs_folder())?;
         let own: Vec<RunId> = history.runs.iter().map(|run| run.id).collect();
-        for (run, tip) in trail::foreign(repository, &own)? {
-            match trail::load(repository, run, tip).told() {
+        let budget = TrailBudget::default();
+        let foreign = trail::foreign(repository, &own)?;
+        let count = foreign.len();
+        for (read, (run, tip)) in foreign.into_iter().enumerate() {
+            let log = trail::load(repository, run, tip, &budget);
+            if let Some(LogFault::Trail(TrailFault::TooLargeTogether(limit))) = log.fault {
+                let (read, count, limit) = (read as u64, count as u64, limit.to_string());
+                unreadable.push(JournalError::UnreadLogs { read, count, limit });
+                break;
+            }
+            match log.into_record() {
                 // Session numbers of another repository mean nothing here, so these runs are sorted
                 // by time.
                 Ok(told) => {
-                    let at = history.runs.iter().position(|other| other.id < told.id).unwrap_or(history.runs.len());
+                    let at = history
+                        .runs
+                        .iter()
+                        .position(|other| other.id < told.id)
+                        .unwrap_or(history.runs.len());
                     history.runs.insert(at, told);
                 }
                 Err(err) => unreadable.push(err),
@@ -226,7 +250,11 @@ impl History {
 
     /// The steps in one work tree, newest first.
     pub fn steps_in<'a>(&'a self, root: &'a str) -> impl Iterator<Item = &'a StepRecord> {
-        newest_first(self.runs.iter().filter(move |run| run.root == root && run.source == Source::Journal))
+        newest_first(
+            self.runs
+                .iter()
+                .filter(move |run| run.root == root && run.source == RecordSource::Journal),
+        )
     }
 
     /// Newest first.
@@ -244,9 +272,13 @@ impl History {
 
     /// The `finish` step of a run.
     pub fn finish_of(&self, run: RunId) -> Option<&StepRecord> {
-        let closes = |step: &&StepRecord| matches!(&step.kind, StepKind::Finish { of, .. } if *of == run);
+        let closes =
+            |step: &&StepRecord| matches!(&step.kind, StepKind::Finish { of, .. } if *of == run);
         let ended = |step: &&StepRecord| step.status == Some(StepStatus::Succeeded);
-        self.runs.iter().flat_map(|run| &run.steps).find(|step| closes(step) && ended(step))
+        self.runs
+            .iter()
+            .flat_map(|run| &run.steps)
+            .find(|step| closes(step) && ended(step))
     }
 
     /// The commit that has the changes of a step: its own, or a later checkpoint's.
@@ -256,7 +288,13 @@ impl History {
             matches!(&other.kind, StepKind::Checkpoint { covers } if covers.contains(&step.id))
                 && !undone.contains(&other.id)
         };
-        let later = || self.runs.iter().flat_map(|run| &run.steps).filter(covering).find_map(StepRecord::commit);
+        let later = || {
+            self.runs
+                .iter()
+                .flat_map(|run| &run.steps)
+                .filter(covering)
+                .find_map(StepRecord::commit)
+        };
         step.commit().or_else(later)
     }
 
@@ -264,15 +302,23 @@ impl History {
     pub fn step_behind(&self, commit: ObjectId) -> Option<StepId> {
         let mut links = self.runs.iter().flat_map(|run| &run.rewritten);
         let replaced = links.find(|link| link.new == commit).map(|link| link.step);
-        let is_behind = |step: &&StepRecord| step.hand_made.iter().any(|made| made.commit == commit);
-        replaced.or_else(|| self.runs.iter().flat_map(|run| &run.steps).find(is_behind).map(|step| step.id))
+        let is_behind =
+            |step: &&StepRecord| step.hand_made.iter().any(|made| made.commit == commit);
+        replaced.or_else(|| {
+            self.runs
+                .iter()
+                .flat_map(|run| &run.steps)
+                .find(is_behind)
+                .map(|step| step.id)
+        })
     }
 }
 
 impl RunRecord {
     /// Whether it is running or waiting.
     pub fn is_open(&self) -> bool {
-        self.status().is_none_or(|status| status == RunStatus::Waiting)
+        self.status()
+            .is_none_or(|status| status == RunStatus::Waiting)
     }
 
     pub fn status(&self) -> Option<RunStatus> {
@@ -284,7 +330,8 @@ impl StepRecord {
     /// Whether it made, or began, a call with external effects, which cannot be seen or undone
     /// here.
     pub fn is_external(&self) -> bool {
-        matches!(&self.kind, StepKind::Tool(call) if call.external) || self.calls.iter().any(|it| it.call.external)
+        matches!(&self.kind, StepKind::Tool(call) if call.external)
+            || self.calls.iter().any(|it| it.call.external)
     }
 
     /// Whether repeating one of its calls would repeat an external effect.
@@ -296,12 +343,15 @@ impl StepRecord {
 
     /// Whether its changes are in the work tree or in a commit.
     pub fn took_effect(&self) -> bool {
-        matches!(self.outcome, Outcome::Committed { .. } | Outcome::Kept { .. } | Outcome::Failed { .. })
+        matches!(
+            self.outcome,
+            StepOutcome::Committed { .. } | StepOutcome::Kept { .. } | StepOutcome::Failed { .. }
+        )
     }
 
     pub fn commit(&self) -> Option<ObjectId> {
         match &self.outcome {
-            Outcome::Committed { commit, .. } => Some(*commit),
+            StepOutcome::Committed { commit, .. } => Some(*commit),
             _ => None,
         }
     }
@@ -346,21 +396,34 @@ impl Folding {
 
 impl RunRecord {
     fn begun(first: &Record) -> Option<Self> {
-        let Event::RunStarted { name, command, mode, directive, root, worktree, beside, steps, atomic, order, .. } =
-            &first.event
+        let Event::RunStarted {
+            name,
+            command,
+            mode,
+            directive,
+            root,
+            worktree,
+            beside,
+            steps,
+            atomic,
+            order,
+            repository,
+            ..
+        } = &first.event
         else {
             return None;
         };
         Some(Self {
             id: first.run,
             order: *order,
-            source: Source::Journal,
+            source: RecordSource::Journal,
             name: name.clone(),
             command: command.clone(),
             mode: *mode,
             directive: directive.clone(),
             root: root.clone(),
             worktree: worktree.clone(),
+            repository: repository.clone(),
             plan: steps.clone(),
             beside: *beside,
             atomic: *atomic,
@@ -378,17 +441,41 @@ impl RunRecord {
 
     fn take(&mut self, record: &Record) {
         match &record.event {
-            Event::StepStarted { step, name, kind, tool, before, order, .. } => {
-                let id = StepId { run: self.id, step: *step };
-                let begun = StepRecord::begun(id, name, kind, tool.as_deref(), before.as_ref(), record.at);
-                self.steps.push(StepRecord { order: *order, ..begun });
+            Event::StepStarted {
+                step,
+                name,
+                kind,
+                tool,
+                before,
+                order,
+                ..
+            } => {
+                let id = StepId {
+                    run: self.id,
+                    step: *step,
+                };
+                let begun =
+                    StepRecord::begun(id, name, kind, tool.as_deref(), before.as_ref(), record.at);
+                self.steps.push(StepRecord {
+                    order: *order,
+                    ..begun
+                });
             }
-            Event::DirectiveStarted { name, inputs, .. } if name.is_empty() => self.inputs.clone_from(inputs),
+            Event::DirectiveStarted { name, inputs, .. } if name.is_empty() => {
+                self.inputs.clone_from(inputs);
+            }
             Event::StepSkipped { name, reason } => {
-                self.skipped.push(SkippedStep { name: name.clone(), reason: reason.clone() });
+                self.skipped.push(SkippedStep {
+                    name: name.clone(),
+                    reason: reason.clone(),
+                });
             }
             Event::SnapshotsDropped { refs, runs } => {
-                self.dropped.extend(refs.iter().filter_map(|name| run_of_ref(name)).chain(runs.iter().copied()));
+                self.dropped.extend(
+                    refs.iter()
+                        .filter_map(|name| run_of_ref(name))
+                        .chain(runs.iter().copied()),
+                );
                 self.dropped.sort();
                 self.dropped.dedup();
             }
@@ -398,17 +485,29 @@ impl RunRecord {
             Event::RunResumed { restart, .. } => {
                 self.summary = None;
                 let names = restart.iter().flat_map(|restart| restart.not_run());
-                self.skipped.extend(names.map(|(name, reason)| SkippedStep { name, reason: reason.to_owned() }));
+                self.skipped.extend(names.map(|(name, reason)| SkippedStep {
+                    name,
+                    reason: reason.to_owned(),
+                }));
             }
             event => {
                 let number = event.step();
                 // Events are almost always about the newest steps.
-                if let Some(step) = self.steps.iter_mut().rev().find(|step| Some(step.id.step) == number) {
+                if let Some(step) = self
+                    .steps
+                    .iter_mut()
+                    .rev()
+                    .find(|step| Some(step.id.step) == number)
+                {
                     step.take(&record.event, record.prev);
                 }
             }
         }
-        if let Some(step) = self.steps.last_mut().filter(|step| step.status.is_none() && !step.is_settling) {
+        if let Some(step) = self
+            .steps
+            .last_mut()
+            .filter(|step| step.status.is_none() && !step.is_settling)
+        {
             step.heads.push(record.digest);
         }
     }
@@ -435,7 +534,7 @@ impl StepRecord {
             delta: None,
             decision: None,
             decided_after: None,
-            outcome: Outcome::Open,
+            outcome: StepOutcome::Open,
             adopted: Vec::new(),
             outside: Vec::new(),
             stdout: None,
@@ -463,17 +562,32 @@ impl StepRecord {
     /// Applies an event; `previous` is the journal head before it.
     pub(crate) fn take(&mut self, event: &Event, previous: Digest) {
         if let Event::ToolFinished { git_changed, .. } = event {
-            let new = git_changed.iter().filter(|name| !self.git_changed.contains(name)).cloned().collect::<Vec<_>>();
+            let new = git_changed
+                .iter()
+                .filter(|name| !self.git_changed.contains(name))
+                .cloned()
+                .collect::<Vec<_>>();
             self.git_changed.extend(new);
         }
         match event {
             event if call::take(&mut self.calls, event) => {}
-            Event::ToolFinished { exit_code, signal, stdout, stderr, .. } => {
+            Event::ToolFinished {
+                exit_code,
+                signal,
+                stdout,
+                stderr,
+                ..
+            } => {
                 (self.exit_code, self.signal) = (*exit_code, *signal);
                 self.stdout.clone_from(stdout);
                 self.stderr.clone_from(stderr);
             }
-            Event::ChangesFound { after, delta, outside, .. } => {
+            Event::ChangesFound {
+                after,
+                delta,
+                outside,
+                ..
+            } => {
                 self.after = Some(after.clone());
                 self.delta = Some(delta.clone());
                 self.outside.extend(outside.iter().cloned());
@@ -488,11 +602,20 @@ impl StepRecord {
                 self.edits.clone_from(edits);
             }
             Event::HandCommitted { commits, .. } => {
-                let new = commits.iter().filter(|made| !self.hand_made.contains(made)).copied().collect::<Vec<_>>();
+                let new = commits
+                    .iter()
+                    .filter(|made| !self.hand_made.contains(made))
+                    .copied()
+                    .collect::<Vec<_>>();
                 self.hand_made.extend(new);
             }
             Event::ToolStarted { .. } => self.started_process = true,
-            Event::Answered { result, error, paths, .. } => {
+            Event::Answered {
+                result,
+                error,
+                paths,
+                ..
+            } => {
                 self.answer = Some((result.clone(), error.clone()));
                 self.named.clone_from(paths);
             }
@@ -502,7 +625,13 @@ impl StepRecord {
                 // Manual work continues.
                 self.is_settling &= !matches!(wait, Wait::Work { .. });
             }
-            Event::BaseMoved { before, after, delta, runs, .. } => {
+            Event::BaseMoved {
+                before,
+                after,
+                delta,
+                runs,
+                ..
+            } => {
                 self.before = Some(before.clone());
                 self.after = after.as_deref().cloned().or_else(|| self.after.take());
                 self.delta = delta.clone().or_else(|| self.delta.take());
@@ -512,9 +641,17 @@ impl StepRecord {
                 self.decision = Some(decision.clone());
                 self.decided_after = Some(previous);
             }
-            Event::Committed { commit, message, files_changed, insertions, deletions, adopted, .. } => {
+            Event::Committed {
+                commit,
+                message,
+                files_changed,
+                insertions,
+                deletions,
+                adopted,
+                ..
+            } => {
                 self.adopted.clone_from(adopted);
-                self.outcome = Outcome::Committed {
+                self.outcome = StepOutcome::Committed {
                     commit: *commit,
                     message: message.clone(),
                     files_changed: *files_changed,
@@ -523,13 +660,23 @@ impl StepRecord {
                 };
             }
             Event::RolledBack { rescue, kept, .. } => {
-                self.outcome = Outcome::RolledBack { rescue: rescue.clone(), kept: kept.clone() };
+                self.outcome = StepOutcome::RolledBack {
+                    rescue: rescue.clone(),
+                    kept: kept.clone(),
+                };
             }
-            Event::NoChanges { .. } => self.outcome = Outcome::NoChanges,
+            Event::NoChanges { .. } => self.outcome = StepOutcome::NoChanges,
             Event::CheckpointFailed { code, message, .. } => {
-                self.outcome = Outcome::Failed { code: *code, message: message.clone() };
+                self.outcome = StepOutcome::Failed {
+                    code: *code,
+                    message: message.clone(),
+                };
             }
-            Event::CheckpointSkipped { reason, .. } => self.outcome = Outcome::Kept { reason: reason.clone() },
+            Event::CheckpointSkipped { reason, .. } => {
+                self.outcome = StepOutcome::Kept {
+                    reason: reason.clone(),
+                }
+            }
             Event::StepFinished { status, error, .. } => {
                 self.status = Some(*status);
                 self.error.clone_from(error);
@@ -541,5 +688,9 @@ impl StepRecord {
 
 /// The run whose snapshot a ref of an earlier version kept.
 fn run_of_ref(name: &str) -> Option<RunId> {
-    name.strip_prefix("refs/piton/local/")?.split('/').next()?.parse().ok()
+    name.strip_prefix("refs/piton/local/")?
+        .split('/')
+        .next()?
+        .parse()
+        .ok()
 }

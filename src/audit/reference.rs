@@ -5,6 +5,7 @@
 //! log`.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use super::fate;
 use super::history::{History, RunRecord, StepRecord};
@@ -21,7 +22,7 @@ pub struct Moment {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum NamedRecord {
     Step(StepId),
     /// A run of a directive, or a run that does not have exactly one step.
     Run(RunId),
@@ -33,7 +34,7 @@ pub enum ReferenceError {
     Unknown(String),
     #[error("`{name}` may be {}", .found.join(" or "))]
     Ambiguous { name: String, found: Vec<String> },
-    #[error("`{0}` is a commit that no step of piton made")]
+    #[error("commit `{0}` was not made by a step of piton")]
     NotOurs(String),
     #[error("step `{0}` has no commit")]
     NoCommit(String),
@@ -50,7 +51,9 @@ pub fn find_step(history: &History, name: &str) -> Result<StepId, ReferenceError
     let name = &*without_keys(name);
     let found = if let Some((run, step)) = name.split_once('/') {
         // A trailer says `2 build`: the step's number and name.
-        let (number, called) = step.split_once(' ').map_or((step, None), |(number, called)| (number, Some(called)));
+        let (number, called) = step
+            .split_once(' ')
+            .map_or((step, None), |(number, called)| (number, Some(called)));
         steps(history, |step| {
             (run.is_empty() || step.id.run.matches_prefix(run))
                 && number.parse() == Ok(step.id.step)
@@ -60,55 +63,69 @@ pub fn find_step(history: &History, name: &str) -> Result<StepId, ReferenceError
         let by_run = steps(history, |step| step.id.run.matches_prefix(name));
         let by_commit = steps(history, |step| {
             !step.is_fast_forward()
-                && step.commit().is_some_and(|commit| commit.to_string().starts_with(&name.to_lowercase()))
+                && step
+                    .commit()
+                    .is_some_and(|commit| commit.to_string().starts_with(&name.to_lowercase()))
         });
         if by_run.is_empty() { by_commit } else { by_run }
     };
-    match found.as_slice() {
-        [step] if name.len() >= SHORTEST => Ok(*step),
-        [] => Err(ReferenceError::Unknown(name.to_owned())),
-        _ if name.len() < SHORTEST => Err(ReferenceError::Unknown(name.to_owned())),
-        several => Err(ReferenceError::Ambiguous {
+    the_only(name, &found)
+}
+
+/// What a name means, if it is long enough and means only one thing.
+fn the_only<T: Copy + fmt::Display>(name: &str, found: &[T]) -> Result<T, ReferenceError> {
+    match found {
+        [only] if name.len() >= SHORTEST => Ok(*only),
+        [_, _, ..] if name.len() >= SHORTEST => Err(ReferenceError::Ambiguous {
             name: name.to_owned(),
-            found: several.iter().take(5).map(|step| format!("`{step}`")).collect(),
+            found: found.iter().take(5).map(|it| format!("`{it}`")).collect(),
         }),
+        _ => Err(ReferenceError::Unknown(name.to_owned())),
     }
 }
 
 /// Finds the step or run for a name; `git` resolves names of commits.
-pub fn find_named(history: &History, git: Option<&Repository>, name: &str) -> Result<Named, ReferenceError> {
+pub fn find_named(
+    history: &History,
+    git: Option<&Repository>,
+    name: &str,
+) -> Result<NamedRecord, ReferenceError> {
     let runs: Vec<RunId> = history.runs.iter().map(|run| run.id).collect();
     let run = find_run(&runs, name).ok().and_then(|run| history.run(run));
     if let Some(run) = run.filter(|run| run.directive.is_some() || run.steps.len() != 1) {
-        return Ok(Named::Run(run.id));
+        return Ok(NamedRecord::Run(run.id));
     }
     let step = match git {
         Some(git) => find_step_or_commit(history, git, name),
         None => find_step(history, name),
     };
-    step.map(Named::Step)
+    step.map(NamedRecord::Step)
 }
 
 pub fn find_run(runs: &[RunId], name: &str) -> Result<RunId, ReferenceError> {
     let name = &*without_keys(name);
-    let found: Vec<RunId> = runs.iter().copied().filter(|run| run.matches_prefix(name)).collect();
-    match found.as_slice() {
-        [run] if name.len() >= SHORTEST => Ok(*run),
-        [] => Err(ReferenceError::Unknown(name.to_owned())),
-        _ if name.len() < SHORTEST => Err(ReferenceError::Unknown(name.to_owned())),
-        several => Err(ReferenceError::Ambiguous {
-            name: name.to_owned(),
-            found: several.iter().take(5).map(|run| format!("`{run}`")).collect(),
-        }),
-    }
+    let found: Vec<RunId> = runs
+        .iter()
+        .copied()
+        .filter(|run| run.matches_prefix(name))
+        .collect();
+    the_only(name, &found)
 }
 
 /// Finds a step by its own name, or by a commit name that git resolves.
-pub fn find_step_or_commit(history: &History, git: &Repository, name: &str) -> Result<StepId, ReferenceError> {
+pub fn find_step_or_commit(
+    history: &History,
+    git: &Repository,
+    name: &str,
+) -> Result<StepId, ReferenceError> {
     match find_step(history, name) {
         Err(ReferenceError::Unknown(_)) => {
-            let commit = git.find_named(name).ok_or_else(|| ReferenceError::Unknown(name.to_owned()))?;
-            let found = find_step(history, &commit.to_string()).ok().or_else(|| history.step_behind(commit));
+            let commit = git
+                .find_named(name)
+                .ok_or_else(|| ReferenceError::Unknown(name.to_owned()))?;
+            let found = find_step(history, &commit.to_string())
+                .ok()
+                .or_else(|| history.step_behind(commit));
             let found = found.or_else(|| fate::step_in(git, history, commit).ok().flatten());
             found.ok_or_else(|| ReferenceError::NotOurs(name.to_owned()))
         }
@@ -117,14 +134,21 @@ pub fn find_step_or_commit(history: &History, git: &Repository, name: &str) -> R
 }
 
 /// Finds a commit by the name of a step, or by a name that git resolves.
-pub fn find_commit(history: &History, git: &Repository, name: &str) -> Result<ObjectId, ReferenceError> {
+pub fn find_commit(
+    history: &History,
+    git: &Repository,
+    name: &str,
+) -> Result<ObjectId, ReferenceError> {
     match find_step(history, name) {
         Ok(id) => {
             let step = history.step(id);
-            let commit = step.and_then(|step| fate::commit_today(git, history, step).ok().flatten());
+            let commit =
+                step.and_then(|step| fate::commit_today(git, history, step).ok().flatten());
             commit.ok_or_else(|| ReferenceError::NoCommit(id.to_string()))
         }
-        Err(ReferenceError::Unknown(_)) => git.find_named(name).ok_or_else(|| ReferenceError::Unknown(name.to_owned())),
+        Err(ReferenceError::Unknown(_)) => git
+            .find_named(name)
+            .ok_or_else(|| ReferenceError::Unknown(name.to_owned())),
         Err(err) => Err(err),
     }
 }
@@ -141,19 +165,31 @@ pub fn find_moment(history: &History, git: &Repository, name: &str) -> Result<Mo
             let unknown = || ReferenceError::Unknown(name.to_owned());
             let commit = git.find_named(name).ok_or_else(unknown)?;
             let facts = git.find_commit(commit)?.ok_or_else(unknown)?;
-            return Ok(Moment { name: commit.short(), tree: facts.tree });
+            return Ok(Moment {
+                name: commit.short(),
+                tree: facts.tree,
+            });
         }
         Err(err) => return Err(err.into()),
     };
-    let record = history.step(id).ok_or_else(|| ReferenceError::Unknown(name.to_owned()))?;
+    let record = history
+        .step(id)
+        .ok_or_else(|| ReferenceError::Unknown(name.to_owned()))?;
     // A step that changed nothing has no snapshot after it.
-    let snapshot = if is_before { record.before.as_ref() } else { record.after.as_ref().or(record.before.as_ref()) };
+    let snapshot = if is_before {
+        record.before.as_ref()
+    } else {
+        record.after.as_ref().or(record.before.as_ref())
+    };
     let snapshot = snapshot.ok_or_else(|| ReferenceError::NoSnapshot(id.to_string()))?;
     if !git.has_object(snapshot.tree)? {
         return Err(ReferenceError::SnapshotDropped(id.to_string()).into());
     }
     let when = if is_before { "before" } else { "after" };
-    Ok(Moment { name: format!("{when} {id}"), tree: snapshot.tree })
+    Ok(Moment {
+        name: format!("{when} {id}"),
+        tree: snapshot.tree,
+    })
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -170,7 +206,12 @@ impl RunRecord {
         let name = self.id.to_string();
         let is_unique = |length: &usize| {
             let start = name.get(..*length).unwrap_or(&name);
-            history.runs.iter().filter(|run| run.id.matches_prefix(start)).count() < 2
+            history
+                .runs
+                .iter()
+                .filter(|run| run.id.matches_prefix(start))
+                .count()
+                < 2
         };
         let length = (8..name.len()).find(is_unique).unwrap_or(name.len());
         name.chars().take(length).collect()
@@ -181,9 +222,15 @@ impl RunRecord {
 fn without_keys(name: &str) -> Cow<'_, str> {
     let value = |key: &str| {
         let mut lines = name.lines().map(str::trim);
-        lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
+        lines
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
+            .map(str::trim)
     };
-    match (value("Piton-Run"), value("Piton-Step"), value("Piton-Undoes")) {
+    match (
+        value("Piton-Run"),
+        value("Piton-Step"),
+        value("Piton-Undoes"),
+    ) {
         (Some(run), Some(step), _) => Cow::Owned(format!("{run}/{step}")),
         (Some(run), None, _) => Cow::Borrowed(run),
         (None, Some(step), _) => Cow::Owned(format!("/{step}")),
@@ -193,5 +240,11 @@ fn without_keys(name: &str) -> Cow<'_, str> {
 }
 
 fn steps(history: &History, fits: impl Fn(&StepRecord) -> bool) -> Vec<StepId> {
-    history.runs.iter().flat_map(|run| &run.steps).filter(|step| fits(step)).map(|step| step.id).collect()
+    history
+        .runs
+        .iter()
+        .flat_map(|run| &run.steps)
+        .filter(|step| fits(step))
+        .map(|step| step.id)
+        .collect()
 }

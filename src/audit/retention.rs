@@ -5,19 +5,19 @@
 
 use std::collections::BTreeSet;
 
-use super::history::{History, Outcome, RunRecord, Source, StepRecord};
+use super::history::{History, RecordSource, RunRecord, StepOutcome, StepRecord};
 use crate::checkpoint::content::Needed;
 use crate::checkpoint::delta::Change;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::snapshot::Snapshot;
-use crate::checkpoint::store::Kept;
+use crate::checkpoint::store::KeptObjects;
 use crate::journal::event::{Decision, StepKind};
 use crate::journal::{RunId, StepId};
 use jiff::{SignedDuration, Timestamp};
 
 /// What is always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RetentionLimits {
     /// Runs younger than this.
     pub days: u32,
     /// This many of the newest runs.
@@ -40,28 +40,40 @@ pub struct Retention {
 /// tags.
 pub fn plan(
     history: &History,
-    kept: &[Kept],
+    kept: &[KeptObjects],
     reachable: &BTreeSet<ObjectId>,
-    limits: Limits,
+    limits: RetentionLimits,
     now: Timestamp,
 ) -> Retention {
     let needed = needed_runs(history, limits, now);
-    let dropped: BTreeSet<RunId> = history.runs.iter().flat_map(|run| run.dropped.iter().copied()).collect();
+    let dropped: BTreeSet<RunId> = history
+        .runs
+        .iter()
+        .flat_map(|run| run.dropped.iter().copied())
+        .collect();
     let mut retention = Retention::default();
-    for run in history.runs.iter().filter(|run| run.source == Source::Journal) {
+    for run in history
+        .runs
+        .iter()
+        .filter(|run| run.source == RecordSource::Journal)
+    {
         if needed.contains(&run.id) {
             retention.kept += u64::from(run.has_snapshots());
-            retention.needed.extend(run.steps.iter().flat_map(StepRecord::contents));
+            retention
+                .needed
+                .extend(run.steps.iter().flat_map(StepRecord::contents));
         } else if run.has_snapshots() && !dropped.contains(&run.id) {
             retention.drop.push(run.id);
         }
     }
     for name in kept {
         let run = name.name.split('/').next().and_then(|run| run.parse().ok());
-        let is_old = run.is_some_and(|run: RunId| history.run(run).is_some() && !needed.contains(&run));
+        let is_old =
+            run.is_some_and(|run: RunId| history.run(run).is_some() && !needed.contains(&run));
         // A commit from a detached HEAD, or one that was squashed, exists only here.
         let is_only_copy = name.name.ends_with("/steps")
-            || (name.name.ends_with("/commit") && !name.objects.iter().all(|id| reachable.contains(id)));
+            || (name.name.ends_with("/commit")
+                && !name.objects.iter().all(|id| reachable.contains(id)));
         if is_old && !is_only_copy {
             retention.release.push(name.name.clone());
         }
@@ -75,26 +87,41 @@ pub fn kept_steps(run: RunId) -> String {
 }
 
 /// The runs whose snapshots stay.
-fn needed_runs(history: &History, limits: Limits, now: Timestamp) -> BTreeSet<RunId> {
+fn needed_runs(history: &History, limits: RetentionLimits, now: Timestamp) -> BTreeSet<RunId> {
     let age = SignedDuration::from_hours(24 * i64::from(limits.days));
     let young = |run: &RunRecord| now.duration_since(run.last) <= age;
     let roots: BTreeSet<&str> = history.runs.iter().map(|run| run.root.as_str()).collect();
-    let pending: BTreeSet<RunId> =
-        roots.into_iter().flat_map(|root| history.pending(root)).map(|step| step.id.run).collect();
+    let pending: BTreeSet<RunId> = roots
+        .into_iter()
+        .flat_map(|root| history.pending(root))
+        .map(|step| step.id.run)
+        .collect();
     // Runs without snapshots (`gc` itself, or with nothing to keep) do not count toward the number.
-    let newest: BTreeSet<RunId> =
-        history.runs.iter().filter(|run| run.has_snapshots()).take(limits.runs).map(|run| run.id).collect();
+    let newest: BTreeSet<RunId> = history
+        .runs
+        .iter()
+        .filter(|run| run.has_snapshots())
+        .take(limits.runs)
+        .map(|run| run.id)
+        .collect();
     let mut needed: BTreeSet<RunId> = history
         .runs
         .iter()
-        .filter(|run| run.is_open() || young(run) || newest.contains(&run.id) || pending.contains(&run.id))
+        .filter(|run| {
+            run.is_open() || young(run) || newest.contains(&run.id) || pending.contains(&run.id)
+        })
         .map(|run| run.id)
         .collect();
     // Undo and redo need the contents of the steps they refer to. Such steps are newer than those,
     // so one pass from newest to oldest finds them all.
     for run in &history.runs {
         if needed.contains(&run.id) {
-            needed.extend(run.steps.iter().flat_map(StepRecord::about).map(|step| step.run));
+            needed.extend(
+                run.steps
+                    .iter()
+                    .flat_map(StepRecord::about)
+                    .map(|step| step.run),
+            );
         }
     }
     needed
@@ -102,7 +129,9 @@ fn needed_runs(history: &History, limits: Limits, now: Timestamp) -> BTreeSet<Ru
 
 impl RunRecord {
     fn has_snapshots(&self) -> bool {
-        self.steps.iter().any(|step| step.expected_states().is_some())
+        self.steps
+            .iter()
+            .any(|step| step.expected_states().is_some())
     }
 }
 
@@ -110,7 +139,7 @@ impl StepRecord {
     /// The two snapshots that must be in the store, with their difference; `None` when nothing must
     /// be there.
     pub(super) fn expected_states(&self) -> Option<(&Snapshot, &Snapshot)> {
-        if matches!(self.outcome, Outcome::Open | Outcome::NoChanges) {
+        if matches!(self.outcome, StepOutcome::Open | StepOutcome::NoChanges) {
             return None;
         }
         Some((self.before.as_ref()?, self.after.as_ref()?))
@@ -118,12 +147,13 @@ impl StepRecord {
 
     /// The objects that it needs in the store.
     fn contents(&self) -> Vec<Needed> {
-        if self.outcome == Outcome::NoChanges {
+        if self.outcome == StepOutcome::NoChanges {
             return Vec::new();
         }
         let states = [&self.before, &self.after].into_iter().flatten();
-        let mut needed: Vec<Needed> =
-            states.flat_map(|state| [Needed::Tree(state.tree), Needed::Tree(state.index_tree)]).collect();
+        let mut needed: Vec<Needed> = states
+            .flat_map(|state| [Needed::Tree(state.tree), Needed::Tree(state.index_tree)])
+            .collect();
         let delta = self.delta.as_ref();
         let mut changes: Vec<&Change> = delta.iter().flat_map(|delta| &delta.changes).collect();
         if let Some(Decision::Commit { tree, delta, .. }) = &self.decision {
@@ -133,7 +163,10 @@ impl StepRecord {
         if let Some(index) = delta.and_then(|delta| delta.index) {
             needed.extend([Needed::Tree(index.before), Needed::Tree(index.after)]);
         }
-        let entries = changes.into_iter().flat_map(|change| [change.before, change.after]).flatten();
+        let entries = changes
+            .into_iter()
+            .flat_map(|change| [change.before, change.after])
+            .flatten();
         needed.extend(entries.map(|entry| Needed::File(entry.id)));
         needed
     }

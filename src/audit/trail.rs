@@ -5,18 +5,26 @@
 //! the hash chain covers, so a log can be verified like a journal.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::error::AuditError;
-use super::history::{RunRecord, Source, fold};
+use super::history::{Folding, RecordSource, RunRecord};
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::repository::Repository;
+use crate::checkpoint::trail::limit::{MOST_BYTES, MOST_LINE, MOST_LINES, TrailBudget, TrailFault};
 use crate::checkpoint::trail::{Batch, run_of_trail, trail_name};
 use crate::item::directive::CheckpointMode;
-use crate::journal::{self, Brief, JournalError, Record, RunId};
+use crate::journal::{
+    self, Break, Brief, Digest, JournalError, Link, PublicLines, Record, RunId, StepId,
+    UnreadableEntry,
+};
+use crate::problem::Code;
 
 /// The maximum number of commits per log.
 const MOST_COMMITS: usize = 200;
+/// From this size on the lines of a commit are enough, because readers hold them in memory.
+const LARGE_BATCH: usize = 8 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publication {
@@ -26,23 +34,37 @@ pub enum Publication {
     Withheld(&'static str),
 }
 
+/// What the log of a run says. Its lines are not kept.
 #[derive(Clone, Debug)]
 pub struct Log {
     /// The run in its ref name.
     pub run: RunId,
-    /// The readable entries.
-    pub records: Vec<Record>,
+    /// The readable entries: their links, and the steps that they are about.
+    entries: Vec<(Link, Option<u32>)>,
+    record: Option<RunRecord>,
     /// Why the log cannot be read completely.
-    pub fault: Option<String>,
+    pub fault: Option<LogFault>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LogFault {
+    #[error(transparent)]
+    Trail(#[from] TrailFault),
+    #[error(transparent)]
+    Entry(#[from] UnreadableEntry),
 }
 
 /// Brings the log of a run up to date with its journal.
 ///
 /// A run that has not ended, or that ran without checkpoints, has no log. The journal is read twice
 /// and never held in memory as a whole.
-pub fn publish(repository: &Repository, folder: &Path, run: RunId) -> Result<Publication, AuditError> {
+pub fn publish(
+    repository: &Repository,
+    folder: &Path,
+    run: RunId,
+) -> Result<Publication, AuditError> {
     let path = journal::path_of(folder, run);
-    let mut survey = Survey::default();
+    let mut survey = JournalSurvey::default();
     match journal::walk(&path, run, &mut |brief| survey.take(&brief)) {
         Err(JournalError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
             return Ok(Publication::Withheld("it has no journal"));
@@ -53,10 +75,12 @@ pub fn publish(repository: &Repository, folder: &Path, run: RunId) -> Result<Pub
         return Ok(Publication::Withheld(reason));
     }
     let old = repository.find_trail(&run.to_string())?;
-    let published = old.map(|tip| repository.read_trail(tip)).unwrap_or_default();
-    let mut known = published.lines.split_inclusive(|byte| *byte == b'\n').fuse();
+    let published = old
+        .map(|tip| PublishedLines::read(repository, tip))
+        .unwrap_or_default();
+    let mut known = published.digests.into_iter();
     let mut writer = repository.extend_trail(old)?;
-    let mut batch = Draft::default();
+    let mut batch = LogDraft::default();
     let (mut entry, mut result) = (0, Ok(()));
     journal::walk(&path, run, &mut |brief| {
         entry += 1;
@@ -64,19 +88,27 @@ pub fn publish(repository: &Repository, folder: &Path, run: RunId) -> Result<Pub
         if result.is_err() || entry > survey.lines {
             return;
         }
-        if let Some(line) = known.next() {
-            let is_same = line.strip_suffix(b"\n") == Some(brief.public.as_bytes());
-            result = if is_same { Ok(()) } else { Err(AuditError::Diverged { run, entry }) };
+        if let Some(digest) = known.next() {
+            result = if digest == brief.digest() {
+                Ok(())
+            } else {
+                Err(AuditError::Diverged { run, entry })
+            };
             return;
         }
         batch.take(&brief);
-        if batch.steps == survey.steps_at_once() {
-            result = writer.add(&std::mem::take(&mut batch).finish()).map_err(AuditError::from);
+        if batch.steps == survey.steps_at_once() || batch.lines.len() >= LARGE_BATCH {
+            result = writer
+                .add(&std::mem::take(&mut batch).finish())
+                .map_err(AuditError::from);
         }
     })?;
     result?;
-    if published.fault.is_some() || known.next().is_some() {
-        return Err(AuditError::Diverged { run, entry: survey.lines + 1 });
+    if published.is_damaged || known.next().is_some() {
+        return Err(AuditError::Diverged {
+            run,
+            entry: survey.lines + 1,
+        });
     }
     if !batch.lines.is_empty() {
         writer.add(&batch.finish())?;
@@ -87,31 +119,48 @@ pub fn publish(repository: &Repository, folder: &Path, run: RunId) -> Result<Pub
 
 /// What must be known about a journal before its log is written.
 #[derive(Default)]
-struct Survey {
+struct JournalSurvey {
     lines: usize,
+    bytes: u64,
+    longest: u64,
     steps: usize,
     is_first_format: bool,
     is_disabled: bool,
     has_ended: bool,
 }
 
-impl Survey {
+impl JournalSurvey {
     fn take(&mut self, brief: &Brief) {
         self.lines += 1;
+        let length = brief.public.len() as u64 + 1;
+        self.bytes += length;
+        self.longest = self.longest.max(length);
         self.steps += usize::from(brief.kind == STEP_FINISHED);
         self.is_first_format |= brief.is_first_format;
-        self.is_disabled |= self.lines == 1 && brief.mode() == Some(CheckpointMode::Disabled.as_str());
+        self.is_disabled |=
+            self.lines == 1 && brief.mode() == Some(CheckpointMode::Disabled.as_str());
         self.has_ended = brief.kind == RUN_FINISHED;
     }
 
     /// Why a run has no log; `None` if it may have one.
     fn reason_to_stay(&self) -> Option<&'static str> {
         match self {
-            Self { is_first_format: true, .. } => {
-                Some("its journal is of an older format, in which private values cannot be left out")
+            Self {
+                is_first_format: true,
+                ..
+            } => Some(
+                "its journal is of an older format, in which private values cannot be left out",
+            ),
+            Self {
+                has_ended: false, ..
+            } => Some("it has not ended"),
+            Self {
+                is_disabled: true, ..
+            } => Some("it ran without checkpoints"),
+            _ if self.longest > MOST_LINE => Some("one of its lines is longer than a log may hold"),
+            _ if self.bytes > MOST_BYTES || self.lines as u64 > MOST_LINES => {
+                Some("its journal has more lines than a log may hold")
             }
-            Self { has_ended: false, .. } => Some("it has not ended"),
-            Self { is_disabled: true, .. } => Some("it ran without checkpoints"),
             _ => None,
         }
     }
@@ -126,7 +175,7 @@ const STEP_FINISHED: &str = "step_finished";
 const RUN_FINISHED: &str = "run_finished";
 
 #[derive(Default)]
-struct Draft {
+struct LogDraft {
     lines: Vec<u8>,
     at: i64,
     steps: usize,
@@ -136,7 +185,7 @@ struct Draft {
     outcome: String,
 }
 
-impl Draft {
+impl LogDraft {
     fn take(&mut self, brief: &Brief) {
         self.lines.extend_from_slice(brief.public.as_bytes());
         self.lines.push(b'\n');
@@ -144,7 +193,13 @@ impl Draft {
         let status = || brief.status().unwrap_or("ended").replace('_', " ");
         match brief.kind.as_str() {
             "run_started" | "step_started" => {
-                self.name = brief.name().unwrap_or_default().chars().filter(|c| !c.is_control()).take(60).collect();
+                self.name = brief
+                    .name()
+                    .unwrap_or_default()
+                    .chars()
+                    .filter(|c| !c.is_control())
+                    .take(60)
+                    .collect();
                 self.outcome.clear();
             }
             "committed" => {
@@ -175,55 +230,164 @@ impl Draft {
             Some((first, last)) if first == last => format!("step {first} {name}: {outcome}\n"),
             Some((first, last)) => format!("steps {first} to {last}\n"),
         };
-        Batch { subject, at: self.at, lines: self.lines }
+        Batch {
+            subject,
+            at: self.at,
+            lines: self.lines,
+        }
     }
 }
 
 pub fn list(repository: &Repository) -> Result<Vec<(RunId, ObjectId)>, AuditError> {
     let run = |name: &str| run_of_trail(name)?.parse::<RunId>().ok();
     let logs = repository.trails()?;
-    Ok(logs.into_iter().filter_map(|pin| Some((run(&pin.name)?, pin.commit))).collect())
+    Ok(logs
+        .into_iter()
+        .filter_map(|pin| Some((run(&pin.name)?, pin.commit)))
+        .collect())
 }
 
-pub fn load(repository: &Repository, run: RunId, tip: ObjectId) -> Log {
-    let trail = repository.read_trail(tip);
-    let place = PathBuf::from(trail_name(&run.to_string()));
-    match journal::read_public(&trail.lines, &place) {
-        Ok(contents) => {
-            let torn = contents.torn.map(|_| format!("entry {} has no end", contents.records.len() + 1));
-            Log { run, records: contents.records, fault: trail.fault.or(torn) }
+/// Reads the log of a run. Its lines are parsed one at a time.
+pub fn load(repository: &Repository, run: RunId, tip: ObjectId, budget: &TrailBudget) -> Log {
+    let mut lines = PublicLines::default();
+    let (mut entries, mut folding) = (Vec::new(), Folding::default());
+    let mut unreadable = None;
+    let read = repository.read_trail(tip, budget, &mut |line| {
+        match lines.take(line) {
+            Ok(Some(record)) => {
+                entries.push((Link::from(&record), record.event.step()));
+                folding.take(&record);
+            }
+            Ok(None) => {}
+            Err(err) => {
+                unreadable = Some(err);
+                return ControlFlow::Break(());
+            }
         }
-        Err(err) => Log { run, records: Vec::new(), fault: Some(trail.fault.unwrap_or_else(|| err.to_string())) },
+        ControlFlow::Continue(())
+    });
+    let unreadable = unreadable.or_else(|| lines.finish().err());
+    let fault = read.err().map(LogFault::Trail);
+    Log {
+        run,
+        entries,
+        record: folding.run,
+        fault: fault.or(unreadable.map(LogFault::Entry)),
+    }
+}
+
+impl LogFault {
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Trail(TrailFault::TooLarge { .. } | TrailFault::TooLargeTogether(_)) => {
+                Code::LogTooLarge
+            }
+            Self::Trail(TrailFault::NotALog { .. }) | Self::Entry(_) => Code::LogBroken,
+        }
     }
 }
 
 impl Log {
-    /// The run described by the log, if its hash chain is valid.
-    pub fn told(&self) -> Result<RunRecord, JournalError> {
+    /// The number of readable entries.
+    pub fn entries(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The step that an entry, counted from 1, is about.
+    pub fn step_at(&self, entry: usize) -> Option<StepId> {
+        let (_, step) = self.entries.get(entry.checked_sub(1)?)?;
+        step.map(|step| StepId {
+            run: self.run,
+            step,
+        })
+    }
+
+    /// The first break of its hash chain.
+    pub fn verify(&self) -> Result<(), Break> {
+        let links: Vec<Link> = self.entries.iter().map(|(link, _)| *link).collect();
+        journal::verify_links(&links, self.run).map(|_| ())
+    }
+
+    /// The run described by the log, if it is complete and its hash chain is valid.
+    pub fn into_record(self) -> Result<RunRecord, JournalError> {
         let path = PathBuf::from(trail_name(&self.run.to_string()));
-        let damaged = |reason| JournalError::Damaged { path: path.clone(), line: self.records.len() + 1, reason };
-        if let Some(fault) = &self.fault {
-            return Err(damaged(fault.clone()));
+        if let Some(fault) = self.fault {
+            return Err(JournalError::UnreadLog {
+                code: fault.code(),
+                reason: fault.to_string(),
+                path,
+            });
         }
-        journal::verify_public(&self.records, self.run)
-            .map_err(|found| JournalError::Broken { path: path.clone(), found })?;
-        let told =
-            fold(&self.records).ok_or_else(|| damaged("it does not begin with the start of the run".to_owned()))?;
-        Ok(RunRecord { source: Source::Log, ..told })
+        if let Err(found) = self.verify() {
+            return Err(JournalError::Broken { path, found });
+        }
+        let record = self.record.ok_or(JournalError::UnreadLog {
+            code: Code::LogBroken,
+            reason: "it does not begin with the start of the run".to_owned(),
+            path,
+        })?;
+        Ok(RunRecord {
+            source: RecordSource::Log,
+            ..record
+        })
+    }
+}
+
+/// The digests of the lines of an existing log.
+#[derive(Default)]
+struct PublishedLines {
+    digests: Vec<Digest>,
+    /// Whether there is more that cannot be read.
+    is_damaged: bool,
+}
+
+impl PublishedLines {
+    fn read(repository: &Repository, tip: ObjectId) -> Self {
+        let mut found = Self::default();
+        let read = repository.read_trail(tip, &TrailBudget::default(), &mut |line| {
+            match line.strip_suffix(b"\n") {
+                Some(line) => found.digests.push(Digest::of(line)),
+                None => found.is_damaged = true,
+            }
+            ControlFlow::Continue(())
+        });
+        found.is_damaged |= read.is_err();
+        found
     }
 }
 
 /// The runs with a log whose journals are not here.
-pub fn foreign(repository: &Repository, own: &[RunId]) -> Result<Vec<(RunId, ObjectId)>, AuditError> {
+pub fn foreign(
+    repository: &Repository,
+    own: &[RunId],
+) -> Result<Vec<(RunId, ObjectId)>, AuditError> {
     let own: BTreeSet<&RunId> = own.iter().collect();
-    Ok(list(repository)?.into_iter().filter(|(run, _)| !own.contains(run)).collect())
+    Ok(list(repository)?
+        .into_iter()
+        .filter(|(run, _)| !own.contains(run))
+        .collect())
 }
 
-/// The first entry, from 1, where the log differs from the journal.
-pub(super) fn first_difference(lines: &[u8], records: &[Record]) -> usize {
-    let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let mut own = records.iter().map(|record| record.public().as_bytes());
-    lines.zip(std::iter::from_fn(|| Some(own.next()))).take_while(|(line, own)| Some(*line) == *own).count() + 1
+/// Compares a log with its journal: returns the first entry, from 1, that is not the line of the
+/// journal, if there is one.
+pub(super) fn first_difference(
+    repository: &Repository,
+    tip: ObjectId,
+    records: &[Record],
+) -> Result<Option<usize>, LogFault> {
+    let mut own = records.iter();
+    let (mut entry, mut differs) = (0, false);
+    repository.read_trail(tip, &TrailBudget::default(), &mut |line| {
+        entry += 1;
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        differs = own.next().map(|record| record.public().as_bytes()) != Some(line);
+        if differs {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    Ok(differs.then_some(entry))
 }
 
 #[cfg(test)]

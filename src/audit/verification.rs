@@ -1,10 +1,11 @@
 //! Checks that journals, commits and refs agree.
 //!
-//! Everything is recomputed offline from the journals and git's objects. A [`Finding`] is a break:
+//! Everything is recomputed offline from the journals and git's objects. A [`VerificationFinding`] is a break:
 //! something was changed, dropped or forged. A note is information and no fault. Each commit
 //! contains the journal head before its decision, so even a journal with a recomputed chain does
-//! not match the commits.
+//! not match the commits. Of journals that are here, the tags of all lines are checked as well.
 
+mod authenticity;
 mod claims;
 mod landing;
 mod substitutes;
@@ -15,8 +16,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::error::AuditError;
-use super::fate::{CommitFate, Fates, Reading};
-use super::history::{History, Outcome, RunRecord, Source, StepRecord, fold};
+use super::fate::{BranchReading, CommitFate, Fates};
+use super::history::{History, RecordSource, RunRecord, StepOutcome, StepRecord, fold};
 use super::trail;
 use crate::checkpoint::delta::Change;
 use crate::checkpoint::message::Trailers;
@@ -24,21 +25,23 @@ use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::reading::{CommitFacts, FileDifference};
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
+use crate::checkpoint::trail::limit::TrailBudget;
+use crate::checkpoint::trail::trail_name;
 use crate::journal::event::{Decision, StepKind};
-use crate::journal::{self, JournalError, Record, RunId, StepId};
+use crate::journal::{self, JournalError, JournalKey, KnownEnds, Record, RunId, StepId};
 use crate::problem::Code;
 
 pub use landing::{judge_landing, judge_log};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum VerificationScope {
     Run(RunId),
     Runs(BTreeSet<RunId>),
     WorkTree(String),
     All,
 }
 
-impl Scope {
+impl VerificationScope {
     /// Whether the scope excludes a run by its id.
     fn leaves_out(&self, run: Option<RunId>) -> bool {
         match self {
@@ -57,7 +60,7 @@ pub struct Verification {
     #[serde(skip)]
     pub elsewhere: u64,
     /// Oldest first.
-    pub breaks: Vec<Finding>,
+    pub breaks: Vec<VerificationFinding>,
     pub notes: Vec<String>,
     /// Checkpoints whose own commits are in no branch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -73,7 +76,7 @@ pub struct StepFate {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct VerificationFinding {
     pub code: Code,
     pub run: Option<RunId>,
     pub step: Option<StepId>,
@@ -86,15 +89,37 @@ pub struct Finding {
 }
 
 /// Looks at the runs of a repository.
-pub fn verify(repository: &Repository, scope: &Scope) -> Result<Verification, AuditError> {
+pub fn verify(
+    repository: &Repository,
+    scope: &VerificationScope,
+    key: Option<&JournalKey>,
+) -> Result<Verification, AuditError> {
     let folder = repository.runs_folder();
     let (history, _) = History::load_all(repository)?;
-    let dropped = history.runs.iter().flat_map(|run| run.dropped.iter().copied()).collect();
+    let dropped = history
+        .runs
+        .iter()
+        .flat_map(|run| run.dropped.iter().copied())
+        .collect();
     let logs = trail::list(repository)?.into_iter().collect();
     let found = Verification::default();
-    let fates = Fates::find(repository, &history, Reading::Everything)?;
+    let fates = Fates::find(repository, &history, BranchReading::Everything)?;
     let known = history.runs.iter().map(|run| (run.id, run)).collect();
-    let mut verifier = Verifier { repository, history: &history, runs: known, fates, dropped, logs, found };
+    let mut verifier = Verifier {
+        repository,
+        history: &history,
+        runs: known,
+        fates,
+        dropped,
+        logs,
+        key,
+        ends: key
+            .map(|key| KnownEnds::read(key, &folder))
+            .unwrap_or_default(),
+        unauthenticated: 0,
+        of_other_users: 0,
+        found,
+    };
     let mut runs: BTreeSet<RunId> = journal::list(&folder)?.into_iter().collect();
     runs.extend(verifier.logs.keys());
     // Oldest first: the first reported break is where the damage began.
@@ -105,6 +130,7 @@ pub fn verify(repository: &Repository, scope: &Scope) -> Result<Verification, Au
             _ => verifier.run(&path, *run, scope)?,
         }
     }
+    verifier.tell_unauthenticated();
     verifier.claims(&runs, scope)?;
     verifier.substitutes(scope)?;
     Ok(verifier.found)
@@ -119,28 +145,52 @@ struct Verifier<'a> {
     dropped: BTreeSet<RunId>,
     /// The runs with a log, and its tip.
     logs: BTreeMap<RunId, ObjectId>,
+    key: Option<&'a JournalKey>,
+    /// Where the journals end, as far as that is noted.
+    ends: KnownEnds,
+    /// Runs of earlier versions, whose lines have no tags.
+    unauthenticated: u64,
+    /// Runs whose journals belong to other users, who have keys of their own.
+    of_other_users: u64,
     found: Verification,
 }
 
 impl Verifier<'_> {
-    fn run(&mut self, path: &Path, run: RunId, scope: &Scope) -> Result<(), AuditError> {
+    fn run(
+        &mut self,
+        path: &Path,
+        run: RunId,
+        scope: &VerificationScope,
+    ) -> Result<(), AuditError> {
         let contents = match journal::read(path) {
             Ok(contents) => contents,
-            Err(JournalError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                self.found.notes.push(format!("run `{run}` has a folder and no journal"));
+            Err(JournalError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                self.found
+                    .notes
+                    .push(format!("run `{run}` has a folder and no journal"));
                 return Ok(());
             }
             Err(err) => {
                 self.found.runs += 1;
-                self.broken(Code::JournalBroken, Some(run), None, format!("the journal cannot be read: {err}"));
+                self.broken(
+                    Code::JournalBroken,
+                    Some(run),
+                    None,
+                    format!("the journal cannot be read: {err}"),
+                );
                 return Ok(());
             }
         };
         let record = fold(&contents.records);
         // The work tree is in the private part. Removing that part must not hide the run from this
         // scope.
-        let names_its_place = !contents.records.first().is_some_and(Record::lost_its_private_part);
-        if let (Scope::WorkTree(root), Some(record)) = (scope, &record)
+        let names_its_place = !contents
+            .records
+            .first()
+            .is_some_and(Record::lost_its_private_part);
+        if let (VerificationScope::WorkTree(root), Some(record)) = (scope, &record)
             && record.root != *root
             && names_its_place
         {
@@ -148,12 +198,22 @@ impl Verifier<'_> {
         }
         self.found.runs += 1;
         if let Err(found) = journal::verify(&contents.records, run) {
-            self.broken(Code::JournalBroken, Some(run), None, format!("the journal is not as it was written: {found}"));
+            self.broken(
+                Code::JournalBroken,
+                Some(run),
+                None,
+                format!("the journal is not as it was written: {found}"),
+            );
             // Everything else derived from a broken journal would be noise.
             return Ok(());
         }
+        if !self.is_authentic(run, path, &contents.records) {
+            return Ok(());
+        }
         if contents.torn.is_some() {
-            self.found.notes.push(format!("run `{run}` was cut off while a line was written"));
+            self.found.notes.push(format!(
+                "run `{run}` was interrupted while a line was written"
+            ));
         }
         let Some(record) = record else {
             if !contents.records.is_empty() {
@@ -163,7 +223,9 @@ impl Verifier<'_> {
             return Ok(());
         };
         if record.summary.is_none() {
-            self.found.notes.push(format!("run `{run}` has not ended; `piton recover` brings it to an end"));
+            self.found.notes.push(format!(
+                "run `{run}` has not ended; `piton recover` brings it to an end"
+            ));
         }
         if let Some(tip) = self.logs.get(&run) {
             self.log_of(run, *tip, &contents.records);
@@ -176,29 +238,45 @@ impl Verifier<'_> {
 
     /// Checks that the log of a run is a prefix of its journal.
     fn log_of(&mut self, run: RunId, tip: ObjectId, records: &[Record]) {
-        let found = self.repository.read_trail(tip);
-        if let Some(fault) = found.fault {
-            let message = format!("the log cannot be read: {fault}");
-            self.broken(Code::LogMismatch, Some(run), None, message);
-            return;
-        }
-        let count = found.lines.split_inclusive(|byte| *byte == b'\n').count();
-        let entry = trail::first_difference(&found.lines, records);
-        if entry <= count {
-            let step = records.get(entry - 1).and_then(|record| record.event.step());
-            let message = format!("entry {entry} of the log is not line {entry} of the journal");
-            self.broken(Code::LogMismatch, Some(run), step.map(|step| StepId { run, step }), message);
-        }
+        let entry = match trail::first_difference(self.repository, tip, records) {
+            Ok(None) => return,
+            Ok(Some(entry)) => entry,
+            Err(fault) => {
+                let code = match fault.code() {
+                    Code::LogTooLarge => Code::LogTooLarge,
+                    _ => Code::LogMismatch,
+                };
+                let message = format!("the log cannot be read: {fault}");
+                self.broken(code, Some(run), None, message);
+                return;
+            }
+        };
+        let step = records
+            .get(entry - 1)
+            .and_then(|record| record.event.step());
+        let message = format!("entry {entry} of the log is not line {entry} of the journal");
+        self.broken(
+            Code::LogMismatch,
+            Some(run),
+            step.map(|step| StepId { run, step }),
+            message,
+        );
     }
 
     /// Verifies a run that is known only by its log.
-    fn foreign_run(&mut self, run: RunId, tip: ObjectId, scope: &Scope) -> Result<(), AuditError> {
-        if let Scope::WorkTree(_) = scope {
+    fn foreign_run(
+        &mut self,
+        run: RunId,
+        tip: ObjectId,
+        scope: &VerificationScope,
+    ) -> Result<(), AuditError> {
+        if let VerificationScope::WorkTree(_) = scope {
             self.found.elsewhere += 1;
             return Ok(());
         }
         self.found.runs += 1;
-        let (log, record) = match read_log(self.repository, run, tip) {
+        // Only one log is in memory at a time.
+        let (end, record) = match read_log(self.repository, run, tip, &TrailBudget::default()) {
             Ok(found) => found,
             Err(found) => {
                 self.found.breaks.push(*found);
@@ -211,14 +289,14 @@ impl Verifier<'_> {
         }
         // Report the missing end only if nothing else is wrong: mismatching commits say more.
         if self.found.breaks.len() == steps_before {
-            self.found.breaks.extend(missing_end(&log, &record));
+            self.found.breaks.extend(end.finding(&record));
         }
         Ok(())
     }
 
     fn step(&mut self, run: &RunRecord, step: &StepRecord) -> Result<(), AuditError> {
         // Snapshots exist only where they were taken.
-        if run.source == Source::Journal {
+        if run.source == RecordSource::Journal {
             for snapshot in [&step.before, &step.after].into_iter().flatten() {
                 self.snapshot(step, snapshot)?;
             }
@@ -229,12 +307,21 @@ impl Verifier<'_> {
             }
             self.content_of(step)?;
         }
-        let Outcome::Committed { commit, message, .. } = &step.outcome else { return Ok(()) };
+        let StepOutcome::Committed {
+            commit, message, ..
+        } = &step.outcome
+        else {
+            return Ok(());
+        };
         self.found.checkpoints += 1;
         let facts = match self.repository.find_commit(*commit) {
             Ok(facts) => facts,
             Err(err) => {
-                self.step_broken(Code::ObjectDamaged, step, format!("commit {} cannot be read: {err}", commit.short()));
+                self.step_broken(
+                    Code::ObjectDamaged,
+                    step,
+                    format!("commit {} cannot be read: {err}", commit.short()),
+                );
                 return Ok(());
             }
         };
@@ -247,18 +334,26 @@ impl Verifier<'_> {
 
     /// Checks that the commit of a snapshot has the recorded tree.
     fn snapshot(&mut self, step: &StepRecord, snapshot: &Snapshot) -> Result<(), AuditError> {
-        let Some(commit) = snapshot.commit else { return Ok(()) };
+        let Some(commit) = snapshot.commit else {
+            return Ok(());
+        };
         if let Some(facts) = self.repository.find_commit(commit)?
             && facts.tree != snapshot.tree
         {
-            let message = format!("snapshot {} does not hold the recorded tree", commit.short());
+            let message = format!(
+                "snapshot {} does not hold the recorded tree",
+                commit.short()
+            );
             self.step_broken(Code::DeltaMismatch, step, message);
         }
         Ok(())
     }
 
     fn continuity(&mut self, step: &StepRecord) -> Result<(), AuditError> {
-        let (Some(before), Some(after), Some(delta)) = (&step.before, &step.after, &step.delta) else { return Ok(()) };
+        let (Some(before), Some(after), Some(delta)) = (&step.before, &step.after, &step.delta)
+        else {
+            return Ok(());
+        };
         // Missing objects cannot be compared. `content_of` reports whether they may be missing.
         if self.repository.find_missing(before, after)?.is_some() {
             return Ok(());
@@ -267,10 +362,15 @@ impl Verifier<'_> {
             Ok(found) if same(&found, &delta.changes) => {}
             Ok(found) => {
                 let path = first_difference(&found, &delta.changes);
-                let message = format!("the recorded changes are not those between its snapshots: `{path}`");
+                let message =
+                    format!("the recorded changes are not those between its snapshots: `{path}`");
                 self.step_broken(Code::DeltaMismatch, step, message);
             }
-            Err(err) => self.step_broken(Code::ObjectDamaged, step, format!("its snapshots cannot be compared: {err}")),
+            Err(err) => self.step_broken(
+                Code::ObjectDamaged,
+                step,
+                format!("its snapshots cannot be compared: {err}"),
+            ),
         }
         Ok(())
     }
@@ -284,22 +384,42 @@ impl Verifier<'_> {
         facts: &CommitFacts,
     ) -> Result<(), AuditError> {
         if facts.message != message {
-            let text = format!("commit {} has another message than the recorded one", commit.short());
+            let text = format!(
+                "commit {} has another message than the recorded one",
+                commit.short()
+            );
             self.step_broken(Code::CommitMismatch, step, text);
         }
-        let Some(Decision::Commit { old, new, tree, delta, parents, .. }) = &step.decision else {
+        let Some(Decision::Commit {
+            old,
+            new,
+            tree,
+            delta,
+            parents,
+            ..
+        }) = &step.decision
+        else {
             return self.adopted(run, step, commit, facts);
         };
         if *new != commit {
-            let text = format!("commit {} was recorded, but {} was decided", commit.short(), new.short());
+            let text = format!(
+                "commit {} was recorded, but {} was decided",
+                commit.short(),
+                new.short()
+            );
             self.step_broken(Code::JournalInconsistent, step, text);
             return Ok(());
         }
         // The commits of a fast-forward were made, and are verified, in another step.
         let is_made_here = !step.is_fast_forward();
-        let parents = parents.clone().unwrap_or_else(|| old.iter().copied().collect());
+        let parents = parents
+            .clone()
+            .unwrap_or_else(|| old.iter().copied().collect());
         if (is_made_here && facts.parents != parents) || facts.tree != *tree {
-            let text = format!("commit {} has another parent or tree than the recorded one", commit.short());
+            let text = format!(
+                "commit {} has another parent or tree than the recorded one",
+                commit.short()
+            );
             self.step_broken(Code::CommitMismatch, step, text);
         }
         let base = match parents.first() {
@@ -311,7 +431,9 @@ impl Verifier<'_> {
             // After `git replace`, git builds the commit on the replacement of its parent. piton
             // follows git here.
             let shown = match parents.first() {
-                Some(parent) if !same(&found, delta) => self.repository.substituted_tree(*parent)?,
+                Some(parent) if !same(&found, delta) => {
+                    self.repository.substituted_tree(*parent)?
+                }
                 _ => None,
             };
             let is_built_on_shown = match shown {
@@ -326,12 +448,19 @@ impl Verifier<'_> {
                 self.found.notes.push(text);
             } else if !same(&found, delta) {
                 let path = first_difference(&found, delta);
-                let text = format!("commit {} is not its parent and the recorded changes: `{path}`", commit.short());
+                let text = format!(
+                    "commit {} is not its parent and the recorded changes: `{path}`",
+                    commit.short()
+                );
                 self.step_broken(Code::CommitMismatch, step, text);
             }
         }
         if let Some(wrong) = wrong_trailer(run.id, step, &facts.message).filter(|_| is_made_here) {
-            self.step_broken(Code::TrailerMismatch, step, format!("commit {}: {wrong}", commit.short()));
+            self.step_broken(
+                Code::TrailerMismatch,
+                step,
+                format!("commit {}: {wrong}", commit.short()),
+            );
         }
         Ok(())
     }
@@ -339,31 +468,63 @@ impl Verifier<'_> {
     /// Checks that the commit or its changes are in a branch or tag, or that a recorded reason says
     /// why not.
     fn reachability(&mut self, run: &RunRecord, step: &StepRecord, commit: ObjectId, exists: bool) {
-        let Some(fate) = self.fates.of(step).filter(|fate| *fate != CommitFate::InPlace) else { return };
+        let Some(fate) = self
+            .fates
+            .of(step)
+            .filter(|fate| *fate != CommitFate::InPlace)
+        else {
+            return;
+        };
         self.found.notes.extend(fate.note(commit, step.id));
-        self.found.fates.push(StepFate { step: step.id, commit, fate: fate.clone() });
-        let CommitFate::Rewritten { instead, difference } = fate else { return };
+        self.found.fates.push(StepFate {
+            step: step.id,
+            commit,
+            fate: fate.clone(),
+        });
+        let CommitFate::Rewritten {
+            instead,
+            difference,
+        } = fate
+        else {
+            return;
+        };
         let short = commit.short();
         let message = match (instead.first(), difference) {
-            (Some(new), Some(difference)) => format!("commit {short} was rewritten as {}: {difference}", new.short()),
-            _ if run.source == Source::Log && !exists => {
-                format!("commit {short} is not here: its branch was rewritten, or neither pushed nor fetched")
+            (Some(new), Some(difference)) => format!(
+                "commit {short} was rewritten as {}: {difference}",
+                new.short()
+            ),
+            _ if run.source == RecordSource::Log && !exists => {
+                format!(
+                    "commit {short} is not here: its branch was rewritten, or neither pushed nor fetched"
+                )
             }
-            _ if exists => format!("commit {short} is in no branch or tag any more, and nothing recorded says why"),
-            _ => format!("commit {short} is gone, and nothing recorded says why"),
+            _ if exists => format!(
+                "commit {short} is in no branch or tag any more, and no record explains why"
+            ),
+            _ => format!("commit {short} is gone, and no record explains why"),
         };
-        let found = Finding::new(Code::Rewritten, Some(step.id.run), Some(step.id), message);
-        self.found.breaks.push(Finding { commits: instead, ..found });
+        let found =
+            VerificationFinding::new(Code::Rewritten, Some(step.id.run), Some(step.id), message);
+        self.found.breaks.push(VerificationFinding {
+            commits: instead,
+            ..found
+        });
     }
 
     /// Checks that the content needed to undo a step exists, unless `piton gc` dropped it.
     fn content_of(&mut self, step: &StepRecord) -> Result<(), AuditError> {
-        let Some((before, after)) = step.expected_states().filter(|_| !self.dropped.contains(&step.id.run)) else {
+        let Some((before, after)) = step
+            .expected_states()
+            .filter(|_| !self.dropped.contains(&step.id.run))
+        else {
             return Ok(());
         };
         if let Some(missing) = self.repository.find_missing(before, after)? {
-            let message =
-                format!("object {} of its snapshots is gone, and `piton gc` did not drop it", missing.short());
+            let message = format!(
+                "object {} of its snapshots is gone, and `piton gc` did not drop it",
+                missing.short()
+            );
             self.step_broken(Code::SnapshotMissing, step, message);
         }
         Ok(())
@@ -374,57 +535,90 @@ impl Verifier<'_> {
     }
 
     fn broken(&mut self, code: Code, run: Option<RunId>, step: Option<StepId>, message: String) {
-        self.found.breaks.push(Finding::new(code, run, step, message));
+        self.found
+            .breaks
+            .push(VerificationFinding::new(code, run, step, message));
     }
 }
 
-impl Finding {
+impl VerificationFinding {
     fn new(code: Code, run: Option<RunId>, step: Option<StepId>, message: String) -> Self {
         let suggestion = match (code, step) {
             (Code::Rewritten | Code::NotRecorded, Some(step)) => Some(format!(
-                "if that is as it should be, `piton verify --accept {step} --reason TEXT` records that you accept it"
+                "if that is correct, `piton verify --accept {step} --reason TEXT` records that you accept it"
             )),
-            (Code::LogMissing, _) => Some("`piton fetch REMOTE` brings the logs of runs".to_owned()),
+            (Code::LogMissing, _) => Some("`piton fetch REMOTE` fetches the logs of runs".to_owned()),
+            (Code::LogTooLarge, _) => run.map(|run| {
+                format!("`git update-ref -d {}` removes the log", trail_name(&run.to_string()))
+            }),
             (Code::Replaced, _) => {
                 Some("`git replace --list` and `.git/info/grafts` show it; `git replace -d OBJECT` ends it".to_owned())
             }
             _ => None,
         };
-        Self { code, run, step, message, commits: Vec::new(), suggestion }
+        Self {
+            code,
+            run,
+            step,
+            message,
+            commits: Vec::new(),
+            suggestion,
+        }
     }
 }
 
 /// The run that a log tells of, or why it cannot be believed.
-fn read_log(repository: &Repository, run: RunId, tip: ObjectId) -> Result<(trail::Log, RunRecord), Box<Finding>> {
-    let broken = |step: Option<u32>, message: String| {
-        let step = step.map(|step| StepId { run, step });
-        Box::new(Finding::new(Code::LogBroken, Some(run), step, message))
+fn read_log(
+    repository: &Repository,
+    run: RunId,
+    tip: ObjectId,
+    budget: &TrailBudget,
+) -> Result<(LogEnd, RunRecord), Box<VerificationFinding>> {
+    let broken = |code: Code, step: Option<StepId>, message: String| {
+        Box::new(VerificationFinding::new(code, Some(run), step, message))
     };
-    let log = trail::load(repository, run, tip);
+    let log = trail::load(repository, run, tip, budget);
     // A log that lost its beginning does not start with the first entry.
-    if let Err(found) = journal::verify_public(&log.records, run) {
-        let step = log.records.get(found.line - 1).and_then(|record| record.event.step());
-        let message = format!("the log is not as it was written: {}", found.told("entry", "entries"));
-        return Err(broken(step, message));
+    if let Err(found) = log.verify() {
+        let message = format!(
+            "the log is not as it was written: {}",
+            found.describe("entry", "entries")
+        );
+        return Err(broken(Code::LogBroken, log.step_at(found.line), message));
     }
     if let Some(fault) = &log.fault {
-        return Err(broken(None, format!("the log cannot be read: {fault}")));
+        let message = format!("the log cannot be read: {fault}");
+        return Err(broken(fault.code(), None, message));
     }
-    match log.told() {
-        Ok(record) => Ok((log, record)),
-        Err(err) => Err(broken(None, err.to_string())),
+    let entries = log.entries();
+    let end = LogEnd {
+        run,
+        entries,
+        step: log.step_at(entries),
+    };
+    match log.into_record() {
+        Ok(record) => Ok((end, record)),
+        Err(err) => Err(broken(Code::LogBroken, None, err.to_string())),
     }
 }
 
-/// The finding for a log without an end.
-fn missing_end(log: &trail::Log, record: &RunRecord) -> Option<Finding> {
-    if record.summary.is_some() {
-        return None;
+/// Where a log ends.
+struct LogEnd {
+    run: RunId,
+    entries: usize,
+    step: Option<StepId>,
+}
+
+impl LogEnd {
+    /// The finding for a log without the end of its run.
+    fn finding(&self, record: &RunRecord) -> Option<VerificationFinding> {
+        let Self { run, entries, step } = *self;
+        let message = format!(
+            "the log ends with entry {entries}, before the end of the run: the rest was dropped"
+        );
+        let found = || VerificationFinding::new(Code::LogBroken, Some(run), step, message);
+        record.summary.is_none().then(found)
     }
-    let (run, entries) = (log.run, log.records.len());
-    let step = log.records.last().and_then(|record| record.event.step()).map(|step| StepId { run, step });
-    let message = format!("the log ends with entry {entries}, before the end of the run: the rest was dropped");
-    Some(Finding::new(Code::LogBroken, Some(run), step, message))
 }
 
 /// What is wrong with the trailers of a commit.
@@ -436,18 +630,31 @@ fn wrong_trailer(run: RunId, step: &StepRecord, message: &str) -> Option<String>
 }
 
 fn difference(run: RunId, step: &StepRecord, trailers: &Trailers) -> Option<String> {
-    let journal = step.decided_after.map(|digest| digest.to_string()).unwrap_or_default();
+    let journal = step
+        .decided_after
+        .map(|digest| digest.to_string())
+        .unwrap_or_default();
     let expected = [
         ("Piton-Run", &trailers.run, run.to_string()),
-        ("Piton-Step", &trailers.step, format!("{} {}", step.id.step, step.name)),
+        (
+            "Piton-Step",
+            &trailers.step,
+            format!("{} {}", step.id.step, step.name),
+        ),
         ("Piton-Journal", &trailers.journal, journal),
     ];
-    let (name, found, wanted) = expected.into_iter().find(|(_, found, wanted)| *found != wanted)?;
+    let (name, found, wanted) = expected
+        .into_iter()
+        .find(|(_, found, wanted)| *found != wanted)?;
     Some(format!("`{name}` is `{found}` and not `{wanted}`"))
 }
 
 fn same(found: &[FileDifference], recorded: &[Change]) -> bool {
-    found.len() == recorded.len() && found.iter().zip(recorded).all(|(found, recorded)| is_same(found, recorded))
+    found.len() == recorded.len()
+        && found
+            .iter()
+            .zip(recorded)
+            .all(|(found, recorded)| is_same(found, recorded))
 }
 
 fn is_same((path, before, after): &FileDifference, recorded: &Change) -> bool {
@@ -455,7 +662,10 @@ fn is_same((path, before, after): &FileDifference, recorded: &Change) -> bool {
 }
 
 fn first_difference(found: &[FileDifference], recorded: &[Change]) -> String {
-    let differs = found.iter().zip(recorded).find(|(found, recorded)| !is_same(found, recorded));
+    let differs = found
+        .iter()
+        .zip(recorded)
+        .find(|(found, recorded)| !is_same(found, recorded));
     let longer = found.get(recorded.len()).map(|(path, ..)| path);
     let path = differs
         .map(|(found, recorded)| (&found.0).min(&recorded.path))

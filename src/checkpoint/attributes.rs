@@ -1,43 +1,47 @@
-//! What `.gitattributes` and the settings say about content: converted, filtered, or left alone.
+//! How `.gitattributes` and the settings treat content: converted, filtered, or left alone.
 //!
-//! Snapshots hold the bytes on disk and commits what git would store. The two are the same unless
-//! line ends or `$Id$` are converted or a filter is set; then an index entry says nothing about the bytes on disk.
-//! libgit2 converts line ends and `$Id$` here; [`super::filter`] has the `git` program convert filtered paths.
+//! Snapshots hold the bytes on disk, and commits hold what git would store. The two differ only if
+//! line ends or `$Id$` are converted or a filter is set; then an index entry does not identify the
+//! bytes on disk. Line ends ([`super::line_ends`]) and `$Id$` are converted here, in memory;
+//! [`super::filter`] lets the `git` program convert filtered paths.
 
 use std::path::PathBuf;
 
 use super::error::CheckpointError;
 use super::ident;
 use super::index::Index;
-use super::object::Entry;
+use super::line_ends::{AutoCrlf, LineEndSettings, LineEnds};
+use super::no_follow::WorkTree;
+use super::object::{Entry, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 use super::repository::Repository;
-use super::worktree::WorkTree;
 
 pub(crate) const FILE: &[u8] = b".gitattributes";
 
 /// Whether git stores other bytes than those on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Conversion {
-    /// What is on disk is what git stores.
+    /// Git stores the bytes on disk.
     None,
     /// Line ends or `$Id$` may be converted.
     Possible,
-    /// The same, and some paths may have a filter or another encoding, which libgit2 does not know.
+    /// As `Possible`, and some paths may have a filter or another encoding, which libgit2 does not
+    /// support.
     Filtered,
-    /// Libgit2 misreads a pattern (quoted, or with a backslash): the `git` program converts every changed file.
+    /// libgit2 misreads a pattern (quoted, or with a backslash): the `git` program converts every
+    /// changed file.
     ByGit,
 }
 
-/// What converts a path that libgit2 cannot convert.
+/// How git converts a path that libgit2 cannot convert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Filtering {
-    /// The filter with this name, which git's settings define.
+    /// A filter with this name from git's settings.
     Filter(String),
     /// An encoding of the file on disk.
     Encoding(String),
-    /// Only git can tell: libgit2 would read other attributes.
+    /// Unknown: libgit2 would read other attributes than git.
     Unclear,
 }
 
@@ -51,7 +55,7 @@ impl std::fmt::Display for Filtering {
     }
 }
 
-/// Finds out how content is treated, from the attribute files that the index and a scan know of.
+/// Determines how content is treated, from the attribute files in the index and in a scan.
 pub(crate) fn find_conversion(
     repository: &Repository,
     index: &Index,
@@ -59,9 +63,10 @@ pub(crate) fn find_conversion(
     untracked: &[RepoPath],
 ) -> Result<Conversion, CheckpointError> {
     let mut conversion = Conversion::None;
-    let automatic =
-        repository.text("core.autocrlf").is_some_and(|value| !matches!(value.as_str(), "false" | "0" | "no"));
-    // A blob that git shows as another is on disk as the other, and in the index as itself.
+    let automatic = repository
+        .text("core.autocrlf")
+        .is_some_and(|value| !matches!(value.as_str(), "false" | "0" | "no"));
+    // With a replaced blob, the disk has the replacement and the index has the original.
     if automatic || !repository.substitutes()?.is_empty() {
         conversion = Conversion::Possible;
     }
@@ -70,79 +75,150 @@ pub(crate) fn find_conversion(
             conversion = conversion.max(judge(&text));
         }
     }
-    let tracked = (0..index.len()).map(|at| index.path(at)).filter(|path| is_attributes_file(path));
+    let tracked = (0..index.len())
+        .map(|at| index.path(at))
+        .filter(|path| is_attributes_file(path));
     let mut inside: Vec<RepoPath> = tracked.map(RepoPath::from_bytes).collect();
     inside.push(RepoPath::from_bytes(FILE));
     inside.extend(untracked.iter().cloned());
     inside.sort();
     inside.dedup();
     for path in inside {
-        // As git does it: where the file is not on disk, the one in the index counts.
-        let text = match work_tree.read_if_file(&path)? {
-            Some(text) => text,
-            None => match index.entry_at(&path).filter(|entry| entry.mode.is_file() && !entry.intent_to_add) {
-                Some(entry) => match Objects::of(repository)?.read(entry.id) {
-                    // Not fetched in a partial clone: it is about files outside of the sparse checkout only.
-                    Err(CheckpointError::Missing { promisor: Some(_), .. }) if entry.skip_worktree => continue,
-                    text => text?,
-                },
-                None => continue,
-            },
+        let on_disk = work_tree.read_if_file(&path)?;
+        if let Some(text) = &on_disk {
+            conversion = conversion.max(judge(text));
+        }
+        // Like git: if the file is not on disk, use the version in the index. If it is, the entries of the index were
+        // still converted by that version.
+        let staged = index
+            .entry_at(&path)
+            .filter(|entry| entry.mode.is_file() && !entry.intent_to_add);
+        let Some(entry) = staged.filter(|entry| !is_same(on_disk.as_deref(), entry.id)) else {
+            continue;
+        };
+        let text = match Objects::of(repository)?.read(entry.id) {
+            // Not fetched in a partial clone: the file is outside of the sparse checkout.
+            Err(CheckpointError::Missing {
+                promisor: Some(_), ..
+            }) if entry.skip_worktree || on_disk.is_some() => continue,
+            text => text?,
         };
         conversion = conversion.max(judge(&text));
     }
     Ok(conversion)
 }
 
-/// What git would store for a file without a filter, given its bytes on disk.
+/// Whether a file on disk has this content.
+fn is_same(on_disk: Option<&[u8]>, id: ObjectId) -> bool {
+    let name = |text| id.format().name(git2::ObjectType::Blob, text).ok();
+    on_disk.and_then(name) == Some(id)
+}
+
+/// The content that git would store for the bytes of an unfiltered file.
 pub(crate) fn clean(
     repository: &Repository,
     objects: &Objects<'_>,
+    index: &Index,
     conversion: Conversion,
     path: &RepoPath,
     raw: Option<Entry>,
 ) -> Result<Option<Entry>, CheckpointError> {
-    let Some(entry) = raw.filter(|entry| conversion != Conversion::None && entry.mode.is_file()) else {
+    let Some(entry) = raw.filter(|entry| conversion != Conversion::None && entry.mode.is_file())
+    else {
         return Ok(raw);
     };
+    let settings = line_end_settings(repository);
+    let line_ends = line_ends_of(repository, path, settings)?;
     let content = objects.read(entry.id)?;
-    let id = if has_ident(repository, path)? {
-        // Libgit2 mistakes every `$Id…` for `$Id$` and sees only the first one: it is kept from it.
-        let Some(stand_in) = ident::stand_in(&content) else {
-            return Err(CheckpointError::Unsupported { feature: "`ident`", found: format!("`{path}`") });
-        };
-        let converted = convert(repository, path, &ident::replaced(&content, ident::KEYWORD, stand_in))?;
-        let converted = ident::replaced(&converted, stand_in, ident::KEYWORD);
-        objects.write_blob(&ident::cleaned(&converted))?
+    let in_index = if line_ends.depends_on_index(&content) {
+        content_in_index(objects, index, path)?
     } else {
-        objects.write_blob(&convert(repository, path, &content)?)?
+        None
     };
-    Ok(Some(Entry { mode: entry.mode, id }))
+    let stored = line_ends
+        .stored(&content, in_index.as_deref(), settings)
+        .map_err(|why| CheckpointError::FilterFailed {
+            path: path.clone(),
+            filter: "core.safecrlf".to_owned(),
+            reason: why.to_string(),
+            missing: None,
+        })?;
+    let id = if attribute(repository, path, "ident")? == git2::AttrValue::True {
+        objects.write_blob(&ident::cleaned(&stored))?
+    } else {
+        objects.write_blob(&stored)?
+    };
+    Ok(Some(Entry {
+        mode: entry.mode,
+        id,
+    }))
 }
 
-/// What git would store for a content. Libgit2 converts only what it writes: it writes to memory.
-fn convert(repository: &Repository, path: &RepoPath, content: &[u8]) -> Result<Vec<u8>, CheckpointError> {
-    let folder = repository.git.commondir().join("objects");
-    let converting = || CheckpointError::converting(&folder);
-    let git = repository.scratch()?;
-    // Whether a file keeps its line ends hangs on what the index has of it.
-    let _ = git.index().and_then(|mut index| index.read(false));
-    let memory = git2::Odb::new_ext(repository.format().into()).map_err(converting())?;
-    // Attributes may have to be read from a file that is only in the index.
-    if let Some(users) = folder.to_str() {
-        memory.add_disk_alternate(users).map_err(converting())?;
+/// The content that git writes to disk for an unfiltered file of a commit.
+pub(crate) fn checked_out(
+    repository: &Repository,
+    objects: &Objects<'_>,
+    path: &RepoPath,
+    stored: ObjectId,
+) -> Result<ObjectId, CheckpointError> {
+    let mut content = objects.read(objects.shown(stored))?;
+    let line_ends = line_ends_of(repository, path, line_end_settings(repository))?;
+    if attribute(repository, path, "ident")? == git2::AttrValue::True {
+        let name = stored.format().name(git2::ObjectType::Blob, &content);
+        let name = name.map_err(CheckpointError::git("name the content of a file"))?;
+        content = ident::expanded(&content, name);
     }
-    memory.add_new_mempack_backend(i32::MAX).map_err(converting())?;
-    git.set_odb(&memory).map_err(converting())?;
-    let mut writer = git.blob_writer(Some(path.as_path())).map_err(converting())?;
-    std::io::Write::write_all(&mut writer, content).map_err(CheckpointError::converting_stream(&folder))?;
-    let id = writer.commit().map_err(converting())?;
-    let converted = memory.read(id).map_err(converting())?;
-    Ok(converted.data().to_vec())
+    objects.write_blob(&line_ends.checked_out(&content))
 }
 
-fn has_ident(repository: &Repository, path: &RepoPath) -> Result<bool, CheckpointError> {
-    Ok(attribute(repository, path, "ident")? == git2::AttrValue::True)
+fn line_ends_of(
+    repository: &Repository,
+    path: &RepoPath,
+    settings: LineEndSettings,
+) -> Result<LineEnds, CheckpointError> {
+    // An attributes file may be in the index alone.
+    let _ = repository
+        .git
+        .index()
+        .and_then(|mut index| index.read(false));
+    let [text, crlf, eol] = ["text", "crlf", "eol"].map(|name| attribute(repository, path, name));
+    Ok(LineEnds::of(text?, crlf?, eol?, settings))
+}
+
+/// What the index has of a path, as git shows it.
+fn content_in_index(
+    objects: &Objects<'_>,
+    index: &Index,
+    path: &RepoPath,
+) -> Result<Option<Vec<u8>>, CheckpointError> {
+    let Some(staged) = index.entry_at(path).filter(|entry| entry.mode.is_file()) else {
+        return Ok(None);
+    };
+    match objects.read(objects.shown(staged.id)) {
+        // A partial clone may not have it.
+        Err(CheckpointError::Missing { .. }) => Ok(None),
+        content => content.map(Some),
+    }
+}
+
+fn line_end_settings(repository: &Repository) -> LineEndSettings {
+    let is = |name: &str, value: &str| {
+        let found = repository.text(name);
+        found.is_some_and(|found| found.eq_ignore_ascii_case(value))
+    };
+    let is_true = |name: &str| repository.config.get_bool(name).unwrap_or(false);
+    let autocrlf = if is("core.autocrlf", "input") {
+        AutoCrlf::Input
+    } else if is_true("core.autocrlf") {
+        AutoCrlf::True
+    } else {
+        AutoCrlf::False
+    };
+    LineEndSettings {
+        autocrlf,
+        is_eol_crlf: is("core.eol", "crlf"),
+        is_safe: is_true("core.safecrlf"),
+    }
 }
 
 fn attribute<'r>(
@@ -156,8 +232,12 @@ fn attribute<'r>(
     Ok(git2::AttrValue::from_bytes(found))
 }
 
-/// What converts a path besides libgit2; none where git has no filter by the name that the attributes give.
-pub(crate) fn find_filtering(repository: &Repository, path: &RepoPath) -> Result<Option<Filtering>, CheckpointError> {
+/// How a path is converted other than by libgit2; `None` if git has no filter with the name in the
+/// attributes.
+pub(crate) fn find_filtering(
+    repository: &Repository,
+    path: &RepoPath,
+) -> Result<Option<Filtering>, CheckpointError> {
     let text = |name: &str| {
         Ok::<_, CheckpointError>(match attribute(repository, path, name)? {
             git2::AttrValue::String(text) => Some(text.to_owned()),
@@ -171,35 +251,51 @@ pub(crate) fn find_filtering(repository: &Repository, path: &RepoPath) -> Result
     Ok(text("working-tree-encoding")?.map(Filtering::Encoding))
 }
 
-/// Whether git's settings say anything about a filter.
+/// Whether git's settings define a filter.
 fn is_defined(repository: &Repository, name: &str) -> bool {
     let is_set = |key: &str| match repository.config.get_entry(&format!("filter.{name}.{key}")) {
         Err(err) => err.code() != git2::ErrorCode::NotFound,
         Ok(_) => true,
     };
-    ["clean", "smudge", "process", "required"].into_iter().any(is_set)
+    ["clean", "smudge", "process", "required"]
+        .into_iter()
+        .any(is_set)
 }
 
 fn outside_files(repository: &Repository) -> Vec<PathBuf> {
-    let mut files =
-        vec![repository.git.commondir().join("info").join("attributes"), PathBuf::from("/etc/gitattributes")];
+    let mut files = vec![
+        repository.git.commondir().join("info").join("attributes"),
+        PathBuf::from("/etc/gitattributes"),
+    ];
     match repository.path("core.attributesFile") {
         Some(path) => files.push(path),
-        None => files.extend(repository.user_git_folder().map(|folder| folder.join("attributes"))),
+        None => files.extend(
+            repository
+                .user_git_folder()
+                .map(|folder| folder.join("attributes")),
+        ),
     }
     files
 }
 
-/// Whether a path is that of an attributes file.
 pub(crate) fn is_attributes_file(path: &[u8]) -> bool {
-    path.strip_suffix(FILE).is_some_and(|folder| folder.is_empty() || folder.ends_with(b"/"))
+    path.strip_suffix(FILE)
+        .is_some_and(|folder| folder.is_empty() || folder.ends_with(b"/"))
 }
 
 /// Attributes that convert nothing.
-const LEAVE_ALONE: [&str; 8] =
-    ["binary", "diff", "merge", "delta", "export-ignore", "export-subst", "linguist-generated", "linguist-vendored"];
+const LEAVE_ALONE: [&str; 8] = [
+    "binary",
+    "diff",
+    "merge",
+    "delta",
+    "export-ignore",
+    "export-subst",
+    "linguist-generated",
+    "linguist-vendored",
+];
 
-/// What one attributes file asks for.
+/// The conversions that one attributes file requests.
 pub(crate) fn judge(text: &[u8]) -> Conversion {
     let mut conversion = Conversion::None;
     for line in String::from_utf8_lossy(text).lines() {
@@ -207,18 +303,28 @@ pub(crate) fn judge(text: &[u8]) -> Conversion {
         if line.starts_with('#') {
             continue;
         }
-        // The first word is the pattern, which may be quoted and hold spaces, or the name of a macro. A word of a
-        // pattern that looks like an attribute only costs time: each path is judged by its real attributes later.
-        let quoted = line.strip_prefix('"').and_then(|rest| rest.rsplit_once('"'));
-        let (pattern, words) = quoted.or_else(|| line.split_once(char::is_whitespace)).unwrap_or((line, ""));
+        // The first word is the pattern, which may be quoted and contain spaces, or the name of a
+        // macro. A word of a pattern that looks like an attribute only costs time: each path is
+        // judged by its real attributes later.
+        let quoted = line
+            .strip_prefix('"')
+            .and_then(|rest| rest.rsplit_once('"'));
+        let (pattern, words) = quoted
+            .or_else(|| line.split_once(char::is_whitespace))
+            .unwrap_or((line, ""));
         let is_misread = quoted.is_some() || pattern.contains('\\');
         for word in words.split_whitespace() {
             let found = match word.split_once('=') {
-                Some(("filter" | "working-tree-encoding" | "text" | "crlf" | "eol", _)) if is_misread => {
+                Some(("filter" | "working-tree-encoding" | "text" | "crlf" | "eol", _))
+                    if is_misread =>
+                {
                     Conversion::ByGit
                 }
-                // It may be a macro, which another file defines.
-                None if is_misread && !word.starts_with(['-', '!']) && !LEAVE_ALONE.contains(&word) => {
+                // It may be a macro that another file defines.
+                None if is_misread
+                    && !word.starts_with(['-', '!'])
+                    && !LEAVE_ALONE.contains(&word) =>
+                {
                     Conversion::ByGit
                 }
                 Some(("filter" | "working-tree-encoding", _)) => Conversion::Filtered,
@@ -241,12 +347,22 @@ mod tests {
         let text =
             b"# text=auto\n*.png binary\n*.rs diff=rust\n*.bin -text\nvendor/** linguist-vendored export-ignore\n";
         assert_eq!(judge(text), Conversion::None);
-        assert_eq!(judge(b"*.big -filter !working-tree-encoding"), Conversion::None);
+        assert_eq!(
+            judge(b"*.big -filter !working-tree-encoding"),
+            Conversion::None
+        );
     }
 
     #[test]
     fn line_ends_and_ident_are_conversions() {
-        for line in ["* text=auto", "*.txt text", "*.sh eol=lf", "*.c ident", "[attr]mine text", "*.x crlf=input"] {
+        for line in [
+            "* text=auto",
+            "*.txt text",
+            "*.sh eol=lf",
+            "*.c ident",
+            "[attr]mine text",
+            "*.x crlf=input",
+        ] {
             assert_eq!(judge(line.as_bytes()), Conversion::Possible, "{line}");
         }
     }
@@ -261,7 +377,12 @@ mod tests {
         ] {
             assert_eq!(judge(line.as_bytes()), Conversion::Filtered, "{line}");
         }
-        for line in ["\"a b.bin\" filter=lfs", "\"a b\" large", "a\\ b text", "\"x y\" eol=crlf"] {
+        for line in [
+            "\"a b.bin\" filter=lfs",
+            "\"a b\" large",
+            "a\\ b text",
+            "\"x y\" eol=crlf",
+        ] {
             assert_eq!(judge(line.as_bytes()), Conversion::ByGit, "{line}");
         }
         assert_eq!(judge(b"\"a b.png\" binary -text\n"), Conversion::None);

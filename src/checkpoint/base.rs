@@ -1,4 +1,4 @@
-//! Moving the state before a step over what others have recorded since.
+//! Moves the state before a step over later recorded changes.
 
 use super::checkpointer::Checkpointer;
 use super::delta::Change;
@@ -10,9 +10,10 @@ use super::snapshot::{Head, Snapshot};
 use super::tree::{self, Edits};
 
 impl Checkpointer {
-    /// The state before a step as it would be if these changes and commits had been there.
+    /// The state before a step as if these changes and commits had already been there.
     ///
-    /// Where the step had changed the same file before them, its own lines stay out, if they can be told apart.
+    /// If the step had changed the same file before them, its own lines are left out, if they can
+    /// be separated.
     pub fn move_base(
         &self,
         before: &Snapshot,
@@ -21,9 +22,20 @@ impl Checkpointer {
     ) -> Result<Snapshot, CheckpointError> {
         let repository = self.repository();
         let now = repository.head()?;
-        let is_there = |commit: &&ObjectId| now.commit.is_some_and(|tip| repository.leads_to(tip, **commit));
-        let commit = commits.iter().rev().find(is_there).copied().or(before.head.commit);
-        let head = Head { commit, ..before.head.clone() };
+        let is_there = |commit: &&ObjectId| {
+            now.commit
+                .is_some_and(|tip| repository.leads_to(tip, **commit))
+        };
+        let commit = commits
+            .iter()
+            .rev()
+            .find(is_there)
+            .copied()
+            .or(before.head.commit);
+        let head = Head {
+            commit,
+            ..before.head.clone()
+        };
         let objects = Objects::of(repository)?;
         let edited = |base: ObjectId| -> Result<ObjectId, CheckpointError> {
             let mut edits = Edits::new();
@@ -38,8 +50,18 @@ impl Checkpointer {
             tree::edit(&objects, base, &edits)
         };
         let tree = edited(before.tree)?;
-        let index_tree = if commits.is_empty() { before.index_tree } else { edited(before.index_tree)? };
+        let index_tree = if commits.is_empty() {
+            before.index_tree
+        } else {
+            edited(before.index_tree)?
+        };
         objects.stage()?;
-        Ok(Snapshot { tree, index_tree, head, commit: None, ..before.clone() })
+        Ok(Snapshot {
+            tree,
+            index_tree,
+            head,
+            commit: None,
+            ..before.clone()
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! Which commit made each line of a file, as `git blame` tells.
+//! The commit of each line of a file, from `git blame`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -16,47 +16,43 @@ use super::path::RepoPath;
 use super::repository::Repository;
 use super::tree;
 
-/// What this module does, in errors.
+/// The action, for error messages.
 const DOING: &str = "find out which commit made a line";
 
-/// The lines of a file and the commits that made them.
+/// The lines of a file and their commits.
 #[derive(Debug, Default)]
 pub struct CommitBlame {
-    /// The lines, in the order of the file.
     pub lines: Vec<CommitLine>,
-    /// The commits that the lines name.
+    /// The commits of the lines.
     pub commits: BTreeMap<ObjectId, CommitHeading>,
 }
 
-/// One line of a file.
 #[derive(Debug)]
 pub struct CommitLine {
     /// Its number in the file, from 1.
     pub number: usize,
     /// Its text, without the line end.
     pub text: Vec<u8>,
-    /// The commit that made it; none while it is not committed.
+    /// Its commit; `None` if it is not committed.
     pub commit: Option<ObjectId>,
-    /// The file in that commit.
+    /// The path in that commit.
     pub path: RepoPath,
     /// Its number in that file, from 1.
     pub number_there: usize,
 }
 
-/// What `git blame` tells about a commit.
+/// The data of a commit from `git blame`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CommitHeading {
-    /// The name of its author.
     pub author: String,
-    /// When it was authored.
     pub time: Option<Timestamp>,
     /// The first line of its message.
     pub summary: String,
 }
 
 impl Repository {
-    /// Which commit made each line of a file, or each line of a range of it; none where neither the disk nor HEAD has
-    /// such a file.
+    /// The commits of the lines of a file or of a range; `None` if neither the disk nor HEAD has
+    /// the file.
     pub fn blame(
         &self,
         path: &RepoPath,
@@ -65,14 +61,22 @@ impl Repository {
         let tree = self.tree_of(self.head()?.commit)?;
         let committed = tree::find(&Objects::of(self)?, tree, path)?;
         if committed.is_some_and(|entry| entry.mode != FileMode::Gitlink) {
-            return self.git_blame(path, range, self.is_file_on_disk(path)).map(Some);
+            return self
+                .git_blame(path, range, self.is_file_on_disk(path))
+                .map(Some);
         }
-        Ok(self.disk_content(path)?.map(|content| uncommitted(&content, path, range)))
+        Ok(self
+            .disk_content(path)?
+            .map(|content| uncommitted(&content, path, range)))
     }
 
-    /// The content of a file on disk; none where there is no file.
+    /// The content of a file on disk; `None` if there is no file.
     pub fn disk_content(&self, path: &RepoPath) -> Result<Option<Vec<u8>>, CheckpointError> {
-        if self.is_file_on_disk(path) { read_if_there(&self.top.join(path.as_path())) } else { Ok(None) }
+        if self.is_file_on_disk(path) {
+            read_if_there(&self.top.join(path.as_path()))
+        } else {
+            Ok(None)
+        }
     }
 
     fn is_file_on_disk(&self, path: &RepoPath) -> bool {
@@ -86,8 +90,10 @@ impl Repository {
         is_on_disk: bool,
     ) -> Result<CommitBlame, CheckpointError> {
         let lines = range.map(|range| format!("-L{},{}", range.start(), range.end()));
-        // Programs that make text of binary files are not run.
-        let mut arguments: Vec<&OsStr> = ["blame", "--porcelain", "--no-textconv"].map(OsStr::new).to_vec();
+        // Do not run programs that convert binary files to text.
+        let mut arguments: Vec<&OsStr> = ["blame", "--porcelain", "--no-textconv"]
+            .map(OsStr::new)
+            .to_vec();
         arguments.extend(lines.as_deref().map(OsStr::new));
         if !is_on_disk {
             arguments.push(OsStr::new("HEAD"));
@@ -95,7 +101,10 @@ impl Repository {
         arguments.extend([OsStr::new("--"), path.as_path().as_os_str()]);
         let program = GitProgram::new(self.environment.clone(), self.git_dir(), self.top());
         let output = program.run_in_front(DOING, &arguments)?;
-        let failed = |reason: String| CheckpointError::GitProgram { doing: DOING, reason };
+        let failed = |reason: String| CheckpointError::GitProgram {
+            doing: DOING,
+            reason,
+        };
         if !output.succeeded {
             return Err(failed(output.reason));
         }
@@ -103,8 +112,12 @@ impl Repository {
     }
 }
 
-/// A file that no commit has.
-fn uncommitted(content: &[u8], path: &RepoPath, range: Option<&RangeInclusive<usize>>) -> CommitBlame {
+/// The result for a file that no commit contains.
+fn uncommitted(
+    content: &[u8],
+    path: &RepoPath,
+    range: Option<&RangeInclusive<usize>>,
+) -> CommitBlame {
     let lines = split_lines(content).into_iter().zip(1..);
     let wanted = lines.filter(|(_, number)| range.is_none_or(|range| range.contains(number)));
     let lines = wanted
@@ -116,7 +129,10 @@ fn uncommitted(content: &[u8], path: &RepoPath, range: Option<&RangeInclusive<us
             number_there: number,
         })
         .collect();
-    CommitBlame { lines, commits: BTreeMap::new() }
+    CommitBlame {
+        lines,
+        commits: BTreeMap::new(),
+    }
 }
 
 /// The lines of a content, without line ends.
@@ -125,14 +141,20 @@ pub fn split_lines(content: &[u8]) -> Vec<&[u8]> {
     if content.is_empty() {
         return Vec::new();
     }
-    content.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect()
+    content
+        .split(|byte| *byte == b'\n')
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+        .collect()
 }
 
-/// Reads what `git blame --porcelain` writes; none where it is something else.
+/// Parses the output of `git blame --porcelain`; `None` if it is malformed.
 fn parse(output: &[u8], asked: &RepoPath) -> Option<CommitBlame> {
     let mut found = CommitBlame::default();
     let mut paths: BTreeMap<ObjectId, RepoPath> = BTreeMap::new();
-    let mut lines = output.strip_suffix(b"\n").unwrap_or(output).split(|byte| *byte == b'\n');
+    let mut lines = output
+        .strip_suffix(b"\n")
+        .unwrap_or(output)
+        .split(|byte| *byte == b'\n');
     while let Some(header) = lines.next().filter(|header| !header.is_empty()) {
         let mut words = std::str::from_utf8(header).ok()?.split(' ');
         let id: ObjectId = words.next()?.parse().ok()?;
@@ -147,7 +169,12 @@ fn parse(output: &[u8], asked: &RepoPath) -> Option<CommitBlame> {
             let heading = found.commits.entry(id).or_default();
             match key {
                 "author" => value.clone_into(&mut heading.author),
-                "author-time" => heading.time = value.parse().ok().and_then(|time| Timestamp::from_second(time).ok()),
+                "author-time" => {
+                    heading.time = value
+                        .parse()
+                        .ok()
+                        .and_then(|time| Timestamp::from_second(time).ok());
+                }
                 "summary" => value.clone_into(&mut heading.summary),
                 "filename" => {
                     paths.insert(id, RepoPath::from_git(value.as_bytes())?);
@@ -181,13 +208,26 @@ mod tests {
     #[test]
     fn a_quoted_name_of_a_file_is_read() {
         let id = "1".repeat(40);
-        let text =
-            format!("{id} 3 1 1\nauthor A\nauthor-time 0\nsummary s\nfilename \"a\\tb\"\n\ttext\n{id} 4 2\n\tmore\n");
+        let text = format!(
+            "{id} 3 1 1\nauthor A\nauthor-time 0\nsummary s\nfilename \"a\\tb\"\n\ttext\n{id} 4 2\n\tmore\n"
+        );
         let found = parse(text.as_bytes(), &RepoPath::from("new")).unwrap();
         assert_eq!(found.lines.len(), 2);
         assert_eq!((found.lines[1].number, found.lines[1].number_there), (2, 4));
-        assert!(found.lines.iter().all(|line| line.path == RepoPath::from("a\tb")));
-        assert_eq!(found.commits.values().next().map(|commit| commit.author.as_str()), Some("A"));
+        assert!(
+            found
+                .lines
+                .iter()
+                .all(|line| line.path == RepoPath::from("a\tb"))
+        );
+        assert_eq!(
+            found
+                .commits
+                .values()
+                .next()
+                .map(|commit| commit.author.as_str()),
+            Some("A")
+        );
     }
 
     #[test]

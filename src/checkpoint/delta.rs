@@ -1,4 +1,4 @@
-//! What a step did: the difference of two snapshots, file by file.
+//! The changes of a step: the difference of two snapshots, file by file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,68 +12,69 @@ use super::path::RepoPath;
 use super::snapshot::{LeftOut, LeftOutReason, PermissionKind, Snapshot};
 use super::tree;
 
-/// What changed between two snapshots.
+/// The changes between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delta {
-    /// The files, in the order of their paths.
+    /// The files, sorted by path.
     pub changes: Vec<Change>,
-    /// Empty folders that came into being.
+    /// New empty folders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folders_added: Vec<RepoPath>,
-    /// Empty folders that went away, or have something in them now.
+    /// Empty folders that were removed, or are no longer empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folders_removed: Vec<RepoPath>,
-    /// Files and folders whose permission bits changed beyond what git records.
+    /// Files and folders whose permission bits changed, beyond the bit that git records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<PermissionChange>,
-    /// What was staged before and after, where the step changed it.
+    /// The index before and after, if the step changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<IndexChange>,
-    /// Files that were announced with `git add -N` before and are not any more.
+    /// Files that were no longer `git add -N` entries after the step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub announced_removed: Vec<RepoPath>,
-    /// Files that the step announced with `git add -N`.
+    /// Files that the step added with `git add -N`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub announced_added: Vec<RepoPath>,
-    /// Files that changed and are outside of checkpoints (too large, nested repositories, …).
+    /// Changed files that no commit contains (too large, nested repositories, …). A file that is
+    /// also among the changes can be rolled back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_captured: Vec<RepoPath>,
-    /// Which of these files were left out for their size.
+    /// Which of these files were too large.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub too_large: Vec<Oversized>,
-    /// What git stored for changed files before, where the index said so and it is not the bytes on disk: line ends
-    /// or a filter convert them.
+    /// What git stored for changed files before, if the index had it and it differs from the bytes
+    /// on disk because of line ends or a filter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stored_before: BTreeMap<RepoPath, ObjectId>,
 }
 
-/// A file that is larger than checkpoints take.
+/// A file that is too large for checkpoints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Oversized {
-    /// The file.
     pub path: RepoPath,
-    /// Its size in bytes.
     pub size: u64,
     /// `checkpoint.max_file_size` when it was left out.
     pub limit: u64,
 }
 
 impl Oversized {
-    /// The file with its size and the limit, in words.
-    pub fn in_words(&self) -> String {
-        let (size, limit) = (size_in_words(self.size), size_in_words(self.limit));
-        format!("`{}` ({size}) is over `checkpoint.max_file_size` ({limit})", self.path)
+    /// A description with size and limit.
+    pub fn description(&self) -> String {
+        let (size, limit) = (size_text(self.size), size_text(self.limit));
+        format!(
+            "`{}` ({size}) is over `checkpoint.max_file_size` ({limit})",
+            self.path
+        )
     }
 }
 
-/// What happened to one file. Contents are raw: the bytes on disk.
+/// The change of one file. Contents are the raw bytes on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The file.
     pub path: RepoPath,
-    /// What was there before; none when it was created.
+    /// The entry before; `None` if it was created.
     pub before: Option<Entry>,
-    /// What is there after; none when it was deleted.
+    /// The entry after; `None` if it was deleted.
     pub after: Option<Entry>,
     /// Lines added; zero for binary files.
     pub insertions: u64,
@@ -81,40 +82,50 @@ pub struct Change {
     pub deletions: u64,
 }
 
-/// Permission bits that changed on a path that exists before and after.
+impl Change {
+    /// A change with its lines counted.
+    pub(crate) fn counted(
+        objects: &Objects<'_>,
+        path: RepoPath,
+        before: Option<Entry>,
+        after: Option<Entry>,
+    ) -> Result<Self, CheckpointError> {
+        let (insertions, deletions) = count_lines(objects, before, after)?;
+        Ok(Self {
+            path,
+            before,
+            after,
+            insertions,
+            deletions,
+        })
+    }
+}
+
+/// A change of permission bits on a path that exists before and after.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PermissionChange {
-    /// The file or folder.
     pub path: RepoPath,
-    /// The bits before.
     pub before: u32,
-    /// The bits after.
     pub after: u32,
 }
 
 /// The staged trees of two snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexChange {
-    /// The tree of the index before.
     pub before: ObjectId,
-    /// The tree of the index after.
     pub after: ObjectId,
 }
 
-/// What happened to a file, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
-    /// It came into being.
     Added,
-    /// Its content or mode changed.
     Modified,
-    /// It went away.
     Deleted,
 }
 
 impl Delta {
-    /// Whether nothing that a checkpoint could hold or undo has changed.
+    /// Whether nothing changed that a checkpoint could contain or undo.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
             && self.folders_added.is_empty()
@@ -123,43 +134,55 @@ impl Delta {
             && !self.changes_index()
     }
 
-    /// Whether attributes files are among the changes.
+    /// Whether an attributes file changed.
     pub(crate) fn changes_attributes(&self) -> bool {
-        self.changes.iter().any(|change| super::attributes::is_attributes_file(change.path.as_bytes()))
+        self.changes
+            .iter()
+            .any(|change| super::attributes::is_attributes_file(change.path.as_bytes()))
     }
 
-    /// What git stored for a file before the change, where that was written down.
+    /// What git stored for a file before the change, if that was recorded.
     pub(crate) fn stored_before(&self, change: &Change) -> Option<Entry> {
         let id = *self.stored_before.get(&change.path)?;
-        change.before.filter(|entry| entry.mode.is_file()).map(|entry| Entry { mode: entry.mode, id })
+        change
+            .before
+            .filter(|entry| entry.mode.is_file())
+            .map(|entry| Entry {
+                mode: entry.mode,
+                id,
+            })
     }
 
-    /// Whether the step changed what is staged or announced.
+    /// Whether the step changed the index.
     pub(crate) fn changes_index(&self) -> bool {
-        self.index.is_some() || !self.announced_removed.is_empty() || !self.announced_added.is_empty()
+        self.index.is_some()
+            || !self.announced_removed.is_empty()
+            || !self.announced_added.is_empty()
     }
 
-    /// The lines added in all files.
     pub fn insertions(&self) -> u64 {
         self.changes.iter().map(|change| change.insertions).sum()
     }
 
-    /// The lines removed in all files.
     pub fn deletions(&self) -> u64 {
         self.changes.iter().map(|change| change.deletions).sum()
     }
 }
 
 impl PermissionChange {
-    /// The change that takes this one back.
+    /// The inverse change.
     #[must_use]
     pub fn inverse(&self) -> Self {
-        Self { path: self.path.clone(), before: self.after, after: self.before }
+        Self {
+            path: self.path.clone(),
+            before: self.after,
+            after: self.before,
+        }
     }
 }
 
 impl Change {
-    /// The change that takes this one back.
+    /// The inverse change.
     #[must_use]
     pub fn inverse(&self) -> Self {
         Self {
@@ -171,7 +194,6 @@ impl Change {
         }
     }
 
-    /// What happened to the file.
     pub fn kind(&self) -> ChangeKind {
         match (self.before, self.after) {
             (None, _) => ChangeKind::Added,
@@ -181,8 +203,8 @@ impl Change {
     }
 }
 
-/// A number of bytes for people: exact below a KiB, rounded down to a tenth above.
-pub fn size_in_words(bytes: u64) -> String {
+/// A readable size: exact below a KiB, rounded down to a tenth above.
+pub fn size_text(bytes: u64) -> String {
     let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| bytes >= *unit) {
         None => format!("{bytes} bytes"),
@@ -196,26 +218,31 @@ pub fn stat(count: u64, insertions: u64, deletions: u64) -> String {
     format!("{}, +{insertions} −{deletions}", files(count))
 }
 
-/// So many files.
+/// A number of files with its unit.
 pub fn files(count: u64) -> String {
     format!("{count} {}", if count == 1 { "file" } else { "files" })
 }
 
-/// What changed from one snapshot to another.
-pub(crate) fn between(objects: &Objects<'_>, before: &Snapshot, after: &Snapshot) -> Result<Delta, CheckpointError> {
+/// The changes between two snapshots.
+pub(crate) fn between(
+    objects: &Objects<'_>,
+    before: &Snapshot,
+    after: &Snapshot,
+) -> Result<Delta, CheckpointError> {
     let outside = Outside::of(before, after);
     let mut changes = Vec::new();
     for (path, old, new) in captured_differences(objects, before, after)? {
-        let (insertions, deletions) = count_lines(objects, old, new)?;
-        changes.push(Change { path, before: old, after: new, insertions, deletions });
+        changes.push(Change::counted(objects, path, old, new)?);
     }
     let known: BTreeSet<&RepoPath> = changes.iter().map(|change| &change.path).collect();
     let permissions = permission_changes(objects, before, after)?
         .into_iter()
         .filter(|change| !known.contains(&change.path) && !outside.covers(&change.path))
         .collect();
-    let index = (before.index_tree != after.index_tree)
-        .then_some(IndexChange { before: before.index_tree, after: after.index_tree });
+    let index = (before.index_tree != after.index_tree).then_some(IndexChange {
+        before: before.index_tree,
+        after: after.index_tree,
+    });
     Ok(Delta {
         folders_added: without(&after.empty_folders, &before.empty_folders),
         folders_removed: without(&before.empty_folders, &after.empty_folders),
@@ -230,7 +257,7 @@ pub(crate) fn between(objects: &Objects<'_>, before: &Snapshot, after: &Snapshot
     })
 }
 
-/// The files in which two snapshots differ, except what lies outside of checkpoints.
+/// The files in which two snapshots differ, without those outside of checkpoints.
 pub(crate) fn captured_differences(
     objects: &Objects<'_>,
     before: &Snapshot,
@@ -242,13 +269,17 @@ pub(crate) fn captured_differences(
     Ok(found)
 }
 
-/// Lines added and removed in one file; none for links, other repositories and binary files.
+/// Lines added and removed in a file; `None` for links, gitlinks and binary files.
 pub(crate) fn count_lines(
     objects: &Objects<'_>,
     old: Option<Entry>,
     new: Option<Entry>,
 ) -> Result<(u64, u64), CheckpointError> {
-    if [old, new].into_iter().flatten().any(|entry| objects.is_elsewhere(entry.id)) {
+    if [old, new]
+        .into_iter()
+        .flatten()
+        .any(|entry| objects.is_elsewhere(entry.id))
+    {
         return Ok((0, 0));
     }
     let content = |entry: Option<Entry>| match entry.filter(|entry| entry.mode.is_file()) {
@@ -265,28 +296,58 @@ pub(crate) fn count_lines(
     Ok((insertions as u64, deletions as u64))
 }
 
-/// What lies outside of checkpoints before or after, and which of it changed.
+/// The paths outside of snapshots before or after, and which of them changed.
 struct Outside {
+    /// The paths whose content a side does not have.
     paths: BTreeSet<RepoPath>,
-    /// Repositories of their own and folders that cannot be read: nothing in them counts.
+    /// Nested repositories and unreadable folders: nothing in them counts.
     closed: Vec<RepoPath>,
+    /// Everything that changed and that a side left out, held or not.
     changed: Vec<RepoPath>,
 }
 
 impl Outside {
     fn of(before: &Snapshot, after: &Snapshot) -> Self {
-        let table = |snapshot: &Snapshot| -> BTreeMap<RepoPath, LeftOutReason> {
-            snapshot.left_out.iter().map(|LeftOut { path, reason }| (path.clone(), reason.clone())).collect()
+        let table = |snapshot: &Snapshot| -> BTreeMap<RepoPath, LeftOut> {
+            let left_out = snapshot.left_out.iter();
+            left_out
+                .map(|left| (left.path.clone(), left.clone()))
+                .collect()
         };
         let (before, after) = (table(before), table(after));
-        let paths: BTreeSet<RepoPath> = before.keys().chain(after.keys()).cloned().collect();
-        let is_closed = |path: &&RepoPath| {
-            let closed = [Some(&LeftOutReason::NestedRepository), Some(&LeftOutReason::Unreadable)];
-            [&before, &after].iter().any(|table| closed.contains(&table.get(*path)))
+        let all: BTreeSet<RepoPath> = before.keys().chain(after.keys()).cloned().collect();
+        let reason_in = |table: &BTreeMap<RepoPath, LeftOut>, path: &RepoPath| {
+            table.get(path).map(|left| left.reason.clone())
         };
+        let is_missing = |path: &RepoPath| {
+            let sides = [before.get(path), after.get(path)];
+            sides.into_iter().flatten().any(|left| !left.held)
+        };
+        let is_closed = |path: &RepoPath| {
+            let closed = [
+                Some(LeftOutReason::NestedRepository),
+                Some(LeftOutReason::Unreadable),
+            ];
+            [&before, &after]
+                .iter()
+                .any(|table| closed.contains(&reason_in(table, path)))
+        };
+        let paths: BTreeSet<RepoPath> = all
+            .iter()
+            .filter(|path| is_missing(path))
+            .cloned()
+            .collect();
         Self {
-            closed: paths.iter().filter(is_closed).cloned().collect(),
-            changed: paths.iter().filter(|path| before.get(*path) != after.get(*path)).cloned().collect(),
+            closed: paths
+                .iter()
+                .filter(|path| is_closed(path))
+                .cloned()
+                .collect(),
+            changed: all
+                .iter()
+                .filter(|path| reason_in(&before, path) != reason_in(&after, path))
+                .cloned()
+                .collect(),
             paths,
         }
     }
@@ -302,7 +363,12 @@ fn permission_changes(
     after: &Snapshot,
 ) -> Result<Vec<PermissionChange>, CheckpointError> {
     let (old, new) = (&before.permissions, &after.permissions);
-    let mut paths: BTreeSet<RepoPath> = old.exceptions.keys().chain(new.exceptions.keys()).cloned().collect();
+    let mut paths: BTreeSet<RepoPath> = old
+        .exceptions
+        .keys()
+        .chain(new.exceptions.keys())
+        .cloned()
+        .collect();
     if (old.file, old.executable, old.folder) != (new.file, new.executable, new.folder) {
         paths.extend(tree::everything(objects, after.tree)?);
         paths.extend(after.empty_folders.iter().cloned());
@@ -310,16 +376,22 @@ fn permission_changes(
     let mut changes = Vec::new();
     for path in paths {
         let kind = |snapshot: &Snapshot| kind_at(objects, snapshot, &path);
-        let (Some(one), Some(other)) = (kind(before)?, kind(after)?) else { continue };
+        let (Some(one), Some(other)) = (kind(before)?, kind(after)?) else {
+            continue;
+        };
         let (was, is) = (old.of(&path, one), new.of(&path, other));
         if was != is {
-            changes.push(PermissionChange { path, before: was, after: is });
+            changes.push(PermissionChange {
+                path,
+                before: was,
+                after: is,
+            });
         }
     }
     Ok(changes)
 }
 
-/// What kind of thing a snapshot has at a path, as far as permissions are concerned.
+/// The kind of a path in a snapshot, for its permissions.
 pub(super) fn kind_at(
     objects: &Objects<'_>,
     snapshot: &Snapshot,
@@ -329,11 +401,17 @@ pub(super) fn kind_at(
         return Ok(PermissionKind::of(entry.mode));
     }
     let is_folder = tree::has_folder(objects, snapshot.tree, path)?
-        || snapshot.empty_folders.iter().any(|folder| folder == path || folder.is_inside(path));
+        || snapshot
+            .empty_folders
+            .iter()
+            .any(|folder| folder == path || folder.is_inside(path));
     Ok(is_folder.then_some(PermissionKind::Folder))
 }
 
 fn without(all: &[RepoPath], others: &[RepoPath]) -> Vec<RepoPath> {
     let others: BTreeSet<&RepoPath> = others.iter().collect();
-    all.iter().filter(|path| !others.contains(path)).cloned().collect()
+    all.iter()
+        .filter(|path| !others.contains(path))
+        .cloned()
+        .collect()
 }

@@ -1,10 +1,11 @@
-//! Changes as text that `git apply` understands.
+//! Formats changes as text that `git apply` understands.
 //!
-//! Contents are bytes and stay bytes. A file with a NUL near its beginning is binary, as for git;
-//! content that is no longer stored is said to be so and does not stop the rest.
+//! Contents are bytes and stay bytes. A file with a NUL near its beginning is binary, as for git.
+//! Missing content is reported in the text and does not stop the rest.
 
 use git2::{DiffOptions, Patch};
 
+use super::content::is_binary;
 use super::delta::Change;
 use super::error::CheckpointError;
 use super::object::{Entry, FileMode, ObjectFormat, ObjectId};
@@ -12,21 +13,22 @@ use super::objects::Objects;
 use super::path::RepoPath;
 use super::repository::Repository;
 
-/// How far into a file git looks for a NUL.
-const BINARY_PROBE: usize = 8000;
-
-/// Changes as text.
+/// Changes as a diff.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiffText {
-    /// The text; contents of files are in it as they are.
+    /// The text; contains the raw bytes of files.
     pub bytes: Vec<u8>,
-    /// How many lines were left out at the end.
+    /// How many lines were truncated at the end.
     pub left_out: usize,
 }
 
 impl Repository {
-    /// The changes as a unified diff of at most so many lines.
-    pub fn diff(&self, changes: &[Change], limit: Option<usize>) -> Result<DiffText, CheckpointError> {
+    /// The changes as a unified diff with a maximum number of lines.
+    pub fn diff(
+        &self,
+        changes: &[Change],
+        limit: Option<usize>,
+    ) -> Result<DiffText, CheckpointError> {
         let objects = Objects::of(self)?;
         let mut text = DiffText::default();
         let mut lines = 0;
@@ -46,7 +48,11 @@ impl Repository {
 }
 
 /// Two versions of a text as a unified diff.
-pub fn of_texts(file: &std::path::Path, old: &[u8], new: &[u8]) -> Result<Vec<u8>, CheckpointError> {
+pub fn of_texts(
+    file: &std::path::Path,
+    old: &[u8],
+    new: &[u8],
+) -> Result<Vec<u8>, CheckpointError> {
     let shown = file.display();
     let mut text = format!("--- a/{shown}\n+++ b/{shown}\n").into_bytes();
     text.extend(hunks(old, new)?);
@@ -54,16 +60,31 @@ pub fn of_texts(file: &std::path::Path, old: &[u8], new: &[u8]) -> Result<Vec<u8
 }
 
 fn file(objects: &Objects<'_>, change: &Change) -> Result<Vec<u8>, CheckpointError> {
-    // Git has no name for a link that became a file: one goes, the other comes.
+    // Git shows a link that became a file as a deletion and an addition.
     if let (Some(before), Some(after)) = (change.before, change.after)
         && kind(before.mode) != kind(after.mode)
     {
-        let mut text = file(objects, &Change { after: None, ..change.clone() })?;
-        text.extend(file(objects, &Change { before: None, ..change.clone() })?);
+        let mut text = file(
+            objects,
+            &Change {
+                after: None,
+                ..change.clone()
+            },
+        )?;
+        text.extend(file(
+            objects,
+            &Change {
+                before: None,
+                ..change.clone()
+            },
+        )?);
         return Ok(text);
     }
     let mut text = header(change).into_bytes();
-    let (old, new) = (content(objects, change.before)?, content(objects, change.after)?);
+    let (old, new) = (
+        content(objects, change.before)?,
+        content(objects, change.after)?,
+    );
     let (Some(old), Some(new)) = (old, new) else {
         text.extend_from_slice(b"Content is no longer stored\n");
         return Ok(text);
@@ -71,12 +92,15 @@ fn file(objects: &Objects<'_>, change: &Change) -> Result<Vec<u8>, CheckpointErr
     if old == new {
         return Ok(text);
     }
-    let (a, b) = (name("a", change, change.before), name("b", change, change.after));
+    let (a, b) = (
+        name("a", change, change.before),
+        name("b", change, change.after),
+    );
     if is_binary(&old) || is_binary(&new) {
         text.extend_from_slice(format!("Binary files {a} and {b} differ\n").as_bytes());
         return Ok(text);
     }
-    // A name with a space ends with a tab, so that nobody takes what follows for a part of it.
+    // Like git, end a name that contains a space with a tab, to mark its end.
     let end = |name: &str| if name.contains(' ') { "\t" } else { "" };
     text.extend_from_slice(format!("--- {a}{}\n+++ {b}{}\n", end(&a), end(&b)).as_bytes());
     text.extend(hunks(&old, &new)?);
@@ -85,15 +109,26 @@ fn file(objects: &Objects<'_>, change: &Change) -> Result<Vec<u8>, CheckpointErr
 
 fn header(change: &Change) -> String {
     let side = |prefix: &str| RepoPath::from(prefix).join(change.path.as_bytes());
-    let short = |entry: Option<Entry>| entry.map_or(ObjectId::zero(ObjectFormat::default()), |entry| entry.id).short();
+    let short = |entry: Option<Entry>| {
+        entry
+            .map_or(ObjectId::zero(ObjectFormat::default()), |entry| entry.id)
+            .short()
+    };
     let (old, new) = (short(change.before), short(change.after));
     let rest = match (change.before, change.after) {
         (None, Some(after)) => format!("new file mode {}\nindex {old}..{new}\n", after.mode),
         (Some(before), None) => format!("deleted file mode {}\nindex {old}..{new}\n", before.mode),
-        (Some(before), Some(after)) if before.mode == after.mode => format!("index {old}..{new} {}\n", after.mode),
-        (Some(before), Some(after)) if old == new => format!("old mode {}\nnew mode {}\n", before.mode, after.mode),
+        (Some(before), Some(after)) if before.mode == after.mode => {
+            format!("index {old}..{new} {}\n", after.mode)
+        }
+        (Some(before), Some(after)) if old == new => {
+            format!("old mode {}\nnew mode {}\n", before.mode, after.mode)
+        }
         (Some(before), Some(after)) => {
-            format!("old mode {}\nnew mode {}\nindex {old}..{new}\n", before.mode, after.mode)
+            format!(
+                "old mode {}\nnew mode {}\nindex {old}..{new}\n",
+                before.mode, after.mode
+            )
         }
         (None, None) => String::new(),
     };
@@ -103,15 +138,23 @@ fn header(change: &Change) -> String {
 fn name(prefix: &str, change: &Change, entry: Option<Entry>) -> String {
     match entry {
         None => "/dev/null".to_owned(),
-        Some(_) => RepoPath::from(prefix).join(change.path.as_bytes()).to_string(),
+        Some(_) => RepoPath::from(prefix)
+            .join(change.path.as_bytes())
+            .to_string(),
     }
 }
 
-/// What a file holds; none when it is no longer stored.
-fn content(objects: &Objects<'_>, entry: Option<Entry>) -> Result<Option<Vec<u8>>, CheckpointError> {
+/// The content of a file; `None` if it is no longer stored.
+fn content(
+    objects: &Objects<'_>,
+    entry: Option<Entry>,
+) -> Result<Option<Vec<u8>>, CheckpointError> {
     match entry {
         None => Ok(Some(Vec::new())),
-        Some(Entry { mode: FileMode::Gitlink, id }) => Ok(Some(format!("Subproject commit {id}\n").into_bytes())),
+        Some(Entry {
+            mode: FileMode::Gitlink,
+            id,
+        }) => Ok(Some(format!("Subproject commit {id}\n").into_bytes())),
         Some(entry) if objects.exists(entry.id) => objects.read(entry.id).map(Some),
         Some(_) => Ok(None),
     }
@@ -121,15 +164,15 @@ fn hunks(old: &[u8], new: &[u8]) -> Result<Vec<u8>, CheckpointError> {
     let comparing = || CheckpointError::git("compare two versions of a file");
     let mut options = DiffOptions::new();
     options.force_text(true);
-    let mut patch = Patch::from_buffers(old, None, new, None, Some(&mut options)).map_err(comparing())?;
+    let mut patch =
+        Patch::from_buffers(old, None, new, None, Some(&mut options)).map_err(comparing())?;
     let text = patch.to_buf().map_err(comparing())?;
-    // Its own header knows nothing about the file.
-    let start = text.windows(4).position(|window| window == b"\n@@ ").map_or(text.len(), |at| at + 1);
+    // Skip its header, which lacks the file name.
+    let start = text
+        .windows(4)
+        .position(|window| window == b"\n@@ ")
+        .map_or(text.len(), |at| at + 1);
     Ok(text.get(start..).unwrap_or_default().to_vec())
-}
-
-fn is_binary(content: &[u8]) -> bool {
-    content.iter().take(BINARY_PROBE).any(|byte| *byte == 0)
 }
 
 fn kind(mode: FileMode) -> u32 {

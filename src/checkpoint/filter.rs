@@ -1,9 +1,10 @@
-//! Paths that a filter or an encoding converts: the `git` program does it, for these paths only.
+//! Converts paths with a filter or an encoding by the `git` program.
 //!
-//! A [`Checkpointer`] remembers in [`StoredForms`] what git stores for which bytes. Where the user's index vouches for
-//! a file, that is what the index names and nothing is run, as with git. Everything else is converted by git in a
-//! private place ([`super::git_cli::filter`]) and copied into piton's store. The program of a filter comes from git's
-//! settings; after a step ran, it only runs if the settings are those from before the step.
+//! A [`Checkpointer`] records in [`StoredForms`] what git stores for which bytes. If the user's
+//! index confirms a file, the result is the index entry and nothing runs, as with git. Other files
+//! are converted by git in a private folder ([`super::git_cli::filter`]) and copied to piton's
+//! store. The program of a filter comes from git's settings; after a step it runs only if the
+//! settings are those from before the step.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -27,27 +28,29 @@ use super::staging::IndexEdits;
 use super::stat::Stat;
 use super::tree;
 
-/// For so many snapshots it is remembered what the index vouched for.
+/// The number of snapshots for which confirmations by the index are remembered.
 const SNAPSHOTS: usize = 4;
 
-/// What git stores for bytes on disk, as far as it is known since the last snapshot.
+/// What git stores for bytes on disk, as far as known since the last snapshot.
 #[derive(Debug, Default)]
 pub(super) struct StoredForms {
     forms: BTreeMap<(RepoPath, ObjectId), ObjectId>,
-    /// Contents that were merged as git stores them.
+    /// Merged contents, already in the form that git stores.
     merged: BTreeSet<(RepoPath, ObjectId)>,
-    /// Attributes files that are in the index still and whose removal is to be committed: they do not count.
+    /// Attributes files in the index whose removal will be committed: they do not apply.
     removed: BTreeSet<RepoPath>,
-    /// What a step changed whose commit is planned.
-    changed: BTreeSet<RepoPath>,
-    /// What git and filters said that did not fail.
+    /// Messages of git and filters that did not fail.
     warnings: Vec<String>,
 }
 
-/// For each file that the index vouched for at a snapshot: the bytes on disk, and what git stored for them.
+/// For each file that the index confirmed at a snapshot: the bytes on disk, and what git stored for
+/// them.
 pub(super) type Vouched = BTreeMap<RepoPath, (ObjectId, ObjectId)>;
 
-/// The settings that name programs of filters.
+/// The settings that define filters.
+const FILTERS: &str = r"^filter\.";
+
+/// Settings of git that name programs.
 pub(super) type FilterSettings = BTreeMap<String, Vec<String>>;
 
 /// What is remembered about conversions between snapshots.
@@ -56,12 +59,14 @@ pub(super) struct FilterMemory {
     stored: std::cell::RefCell<StoredForms>,
     /// By the trees of the last snapshots.
     vouched: VecDeque<(ObjectId, Vouched)>,
-    /// What git stores for large files of the scan that is at work.
+    /// What git stores for large files of the current scan.
     large: std::cell::RefCell<Vec<(RepoPath, ObjectId, ObjectId)>>,
-    /// Tracked files that have the bytes of the index although something touched them.
+    /// Tracked files with the bytes of the index whose stat fields have changed.
     touched: BTreeSet<RepoPath>,
-    /// The settings before a step ran, which may have changed them.
+    /// The settings before the first step of the run.
     expected: Option<FilterSettings>,
+    /// The files that the steps of the run changed; a filter program may be among them.
+    changed: std::cell::RefCell<BTreeSet<RepoPath>>,
 }
 
 /// A file to convert.
@@ -72,11 +77,19 @@ struct ToClean<'f> {
 }
 
 impl FilterMemory {
-    /// Forgets what was converted by the attributes of the last snapshot.
+    /// Forgets conversions by the attributes of the last snapshot.
     pub(super) fn renew(&mut self, tree: ObjectId, vouched: Vouched, touched: BTreeSet<RepoPath>) {
         let mut forms = forms_of(&vouched);
-        forms.extend(self.large.borrow_mut().drain(..).map(|(path, raw, stored)| ((path, raw), stored)));
-        *self.stored.borrow_mut() = StoredForms { forms, ..StoredForms::default() };
+        forms.extend(
+            self.large
+                .borrow_mut()
+                .drain(..)
+                .map(|(path, raw, stored)| ((path, raw), stored)),
+        );
+        *self.stored.borrow_mut() = StoredForms {
+            forms,
+            ..StoredForms::default()
+        };
         self.vouched.push_back((tree, vouched));
         while self.vouched.len() > SNAPSHOTS {
             self.vouched.pop_front();
@@ -84,68 +97,125 @@ impl FilterMemory {
         self.touched = touched;
     }
 
-    /// What git stores for bytes, if that is known.
+    /// What git stores for bytes, if known.
     pub(super) fn find(&self, path: &RepoPath, raw: ObjectId) -> Option<ObjectId> {
         let (stored, key) = (self.stored.borrow(), (path.clone(), raw));
-        if stored.merged.contains(&key) { Some(raw) } else { stored.forms.get(&key).copied() }
-    }
-
-    /// Notes a content that was merged as git stores it: no filter must convert it again.
-    pub(super) fn note_merged(&self, path: &RepoPath, merged: ObjectId) {
-        self.stored.borrow_mut().merged.insert((path.clone(), merged));
-    }
-
-    /// Notes what a step changed: it may have changed the program of a filter.
-    pub(super) fn note_changed(&self, delta: &Delta) {
-        if self.expected.is_some() {
-            self.stored.borrow_mut().changed = delta.changes.iter().map(|change| change.path.clone()).collect();
+        if stored.merged.contains(&key) {
+            Some(raw)
+        } else {
+            stored.forms.get(&key).copied()
         }
     }
 
-    /// Leaves attributes files out of account whose removal is to be committed.
+    /// Records a merged content, which no filter must convert again.
+    pub(super) fn note_merged(&self, path: &RepoPath, merged: ObjectId) {
+        self.stored
+            .borrow_mut()
+            .merged
+            .insert((path.clone(), merged));
+    }
+
+    /// Records the changes of a step: it may have changed the program of a filter.
+    pub(super) fn note_changed(&self, delta: &Delta) {
+        if self.expected.is_some() {
+            let paths = delta.changes.iter().map(|change| change.path.clone());
+            self.changed.borrow_mut().extend(paths);
+        }
+    }
+
+    /// Ignores attributes files whose removal will be committed.
     pub(super) fn expect_removed(&self, removed: BTreeSet<RepoPath>) {
         let mut stored = self.stored.borrow_mut();
         if stored.removed != removed {
             stored.removed = removed;
-            stored.forms = self.vouched.back().map(|(_, vouched)| forms_of(vouched)).unwrap_or_default();
+            stored.forms = self
+                .vouched
+                .back()
+                .map(|(_, vouched)| forms_of(vouched))
+                .unwrap_or_default();
         }
     }
 
-    /// Notes what git stores for bytes.
-    pub(super) fn note(&self, path: &RepoPath, raw: ObjectId, stored: ObjectId) {
-        self.stored.borrow_mut().forms.insert((path.clone(), raw), stored);
+    /// Forgets what git stored for bytes: they have to be converted again.
+    fn forget(&self, path: &RepoPath, raw: ObjectId) {
+        self.stored.borrow_mut().forms.remove(&(path.clone(), raw));
     }
 
-    /// The bytes that were on disk when git stored something else for them, if that is known.
+    /// Records what git stores for bytes.
+    pub(super) fn note(&self, path: &RepoPath, raw: ObjectId, stored: ObjectId) {
+        self.stored
+            .borrow_mut()
+            .forms
+            .insert((path.clone(), raw), stored);
+    }
+
+    /// The bytes on disk for which git stored something else, if known.
     pub(super) fn raw_of(&self, path: &RepoPath, stored: ObjectId) -> Option<ObjectId> {
         let forms = self.stored.borrow();
         let all = forms
             .forms
             .range((path.clone(), ObjectId::zero(stored.format()))..)
             .take_while(|((other, _), _)| other == path);
-        let noted = all.filter(|(_, form)| **form == stored).map(|((_, raw), _)| *raw).next();
-        let vouched = || self.vouched.iter().rev().find_map(|(_, vouched)| vouched.get(path));
-        noted.or_else(|| vouched().filter(|(_, form)| *form == stored).map(|(raw, _)| *raw))
+        let noted = all
+            .filter(|(_, form)| **form == stored)
+            .map(|((_, raw), _)| *raw)
+            .next();
+        let vouched = || {
+            self.vouched
+                .iter()
+                .rev()
+                .find_map(|(_, vouched)| vouched.get(path))
+        };
+        noted.or_else(|| {
+            vouched()
+                .filter(|(_, form)| *form == stored)
+                .map(|(raw, _)| *raw)
+        })
     }
 
-    /// Notes what git stores for a large file, during a scan.
+    /// Records what git stores for a large file, during a scan.
     pub(super) fn note_large(&self, path: &RepoPath, raw: ObjectId, stored: ObjectId) {
         self.large.borrow_mut().push((path.clone(), raw, stored));
     }
 
-    /// What git and filters said while they converted files and did not fail.
+    /// Messages of git and filters during successful conversions.
     pub(super) fn warnings(&self) -> Vec<String> {
         self.stored.borrow().warnings.clone()
     }
 
-    /// What git stored for the changed files before a step, where that is not the bytes on disk.
-    pub(super) fn stored_before(&self, before: &Snapshot, changes: &[Change]) -> BTreeMap<RepoPath, ObjectId> {
-        let Some((_, vouched)) = self.vouched.iter().rev().find(|(tree, _)| *tree == before.tree) else {
+    /// The files that the steps of the run changed and that these settings name.
+    pub(super) fn changed_files(&self, settings: &FilterSettings) -> impl Iterator<Item = String> {
+        let changed = self.changed.borrow();
+        let is_named = |path: &&RepoPath| {
+            let mut commands = settings.values().flatten();
+            commands.any(|command| names_file(command, path))
+        };
+        let named: Vec<String> = changed
+            .iter()
+            .filter(is_named)
+            .map(ToString::to_string)
+            .collect();
+        named.into_iter()
+    }
+
+    /// What git stored for the changed files before a step, if it differs from the bytes on disk.
+    pub(super) fn stored_before(
+        &self,
+        before: &Snapshot,
+        changes: &[Change],
+    ) -> BTreeMap<RepoPath, ObjectId> {
+        let Some((_, vouched)) = self
+            .vouched
+            .iter()
+            .rev()
+            .find(|(tree, _)| *tree == before.tree)
+        else {
             return BTreeMap::new();
         };
         let known = changes.iter().filter_map(|change| {
             let (raw, stored) = vouched.get(&change.path)?;
-            (change.before.map(|entry| entry.id) == Some(*raw)).then(|| (change.path.clone(), *stored))
+            (change.before.map(|entry| entry.id) == Some(*raw))
+                .then(|| (change.path.clone(), *stored))
         });
         known.collect()
     }
@@ -160,12 +230,15 @@ impl FilterMemory {
 }
 
 impl Checkpointer {
-    /// Filters run only if git's settings name the same programs as now, until the next step.
+    /// From now on, filters run only if git's settings still name the programs from before the first
+    /// step of the run: a filter that one step changed must not run after the next step.
     pub fn fix_filters(&mut self) {
-        self.filters.expected = Some(filter_settings(&self.repository));
+        let repository = &self.repository;
+        let expected = &mut self.filters.expected;
+        expected.get_or_insert_with(|| settings(repository, FILTERS));
     }
 
-    /// What converts a path besides libgit2.
+    /// How a path is converted other than by libgit2.
     pub(super) fn filtering(&self, path: &RepoPath) -> Result<Option<Filtering>, CheckpointError> {
         let stored = self.filters.stored.borrow();
         let reaches = |file: &RepoPath| file.parent().is_top() || path.is_inside(&file.parent());
@@ -178,45 +251,77 @@ impl Checkpointer {
         }
     }
 
-    /// What git would store for a file of the work tree, given its bytes on disk.
+    /// The content that git would store for the bytes of a file.
     pub(super) fn clean(
         &self,
         objects: &Objects<'_>,
         path: &RepoPath,
         raw: Option<Entry>,
     ) -> Result<Option<Entry>, CheckpointError> {
-        let Some(entry) = raw.filter(|entry| self.conversion != Conversion::None && entry.mode.is_file()) else {
+        let Some(entry) = raw.filter(|entry| entry.mode.is_file()) else {
             return Ok(raw);
         };
-        if self.filters.find(path, entry.id).is_none() {
+        // The index may confirm a file that git converted by attributes that are gone since.
+        if self.conversion != Conversion::None && self.filters.find(path, entry.id).is_none() {
             if let Some(filtering) = self.filtering(path)? {
-                self.clean_by_git(objects, &[ToClean { path, raw: entry.id, filtering }])?;
+                self.clean_by_git(
+                    objects,
+                    &[ToClean {
+                        path,
+                        raw: entry.id,
+                        filtering,
+                    }],
+                )?;
             } else {
-                let cleaned = attributes::clean(&self.repository, objects, self.conversion, path, raw)?;
-                self.filters.note(path, entry.id, cleaned.map_or(entry.id, |cleaned| cleaned.id));
+                let cleaned = attributes::clean(
+                    &self.repository,
+                    objects,
+                    &self.index,
+                    self.conversion,
+                    path,
+                    raw,
+                )?;
+                self.filters.note(
+                    path,
+                    entry.id,
+                    cleaned.map_or(entry.id, |cleaned| cleaned.id),
+                );
             }
         }
         let stored = self.filters.find(path, entry.id).unwrap_or(entry.id);
-        Ok(Some(Entry { mode: entry.mode, id: stored }))
+        Ok(Some(Entry {
+            mode: entry.mode,
+            id: stored,
+        }))
     }
 
-    /// Finds out with one process what git stores for many files; [`Self::clean`] knows it then.
+    /// Converts many files with one process; afterwards [`Self::clean`] knows the results.
     pub(super) fn clean_together<'f>(
         &self,
         objects: &Objects<'_>,
         files: impl IntoIterator<Item = (&'f RepoPath, Option<Entry>)>,
     ) -> Result<(), CheckpointError> {
-        if self.conversion < Conversion::Filtered && self.filters.stored.borrow().removed.is_empty() {
+        if self.conversion < Conversion::Filtered && self.filters.stored.borrow().removed.is_empty()
+        {
             return Ok(());
         }
         let mut wanted = Vec::new();
         for (path, raw) in files {
-            let Some(entry) = raw.filter(|entry| entry.mode.is_file()) else { continue };
+            let Some(entry) = raw.filter(|entry| entry.mode.is_file()) else {
+                continue;
+            };
             let is_known = self.filters.find(path, entry.id).is_some()
-                || self.returning.get(path).is_some_and(|stored| stored.contains(&entry.id))
+                || self
+                    .returning
+                    .get(path)
+                    .is_some_and(|stored| stored.contains(&entry.id))
                 || self.is_overlooked(path);
             if !is_known && let Some(filtering) = self.filtering(path)? {
-                wanted.push(ToClean { path, raw: entry.id, filtering });
+                wanted.push(ToClean {
+                    path,
+                    raw: entry.id,
+                    filtering,
+                });
             }
         }
         self.clean_by_git(objects, &wanted)
@@ -239,7 +344,8 @@ impl Checkpointer {
         self.clean_together(objects, files)
     }
 
-    /// What git stored for a file before a step that changes attributes: by the attributes of a commit.
+    /// What git stored for a file before a step that changes attributes: uses the attributes of a
+    /// commit.
     pub(super) fn clean_as_of(
         &self,
         objects: &Objects<'_>,
@@ -247,24 +353,40 @@ impl Checkpointer {
         path: &RepoPath,
         raw: Option<Entry>,
     ) -> Result<Option<Entry>, CheckpointError> {
-        let Some(entry) = raw.filter(|entry| entry.mode.is_file()) else { return Ok(raw) };
+        let Some(entry) = raw.filter(|entry| entry.mode.is_file()) else {
+            return Ok(raw);
+        };
         self.require_known_filters()?;
         let folder = private_folder(&self.repository)?;
         let attributes = tree.to_string();
         let place = self.place_in(&folder, Some(&attributes));
         let filtering = Filtering::Unclear;
-        let id = self.clean_content(objects, &place, &ToClean { path, raw: entry.id, filtering })?;
+        let id = self.clean_content(
+            objects,
+            &place,
+            &ToClean {
+                path,
+                raw: entry.id,
+                filtering,
+            },
+        )?;
         import(objects, &made_in(&place, objects.format())?, id)?;
-        Ok(Some(Entry { mode: entry.mode, id }))
+        Ok(Some(Entry {
+            mode: entry.mode,
+            id,
+        }))
     }
 
-    /// Attributes files that are gone from disk, among these changes, and that the index still has.
+    /// Deleted attributes files among these changes that the index still has.
     pub(super) fn removed_attributes<'c>(
         &self,
         changes: impl IntoIterator<Item = &'c RepoPath>,
     ) -> Result<BTreeSet<RepoPath>, CheckpointError> {
         let mut removed = BTreeSet::new();
-        for path in changes.into_iter().filter(|path| attributes::is_attributes_file(path.as_bytes())) {
+        for path in changes
+            .into_iter()
+            .filter(|path| attributes::is_attributes_file(path.as_bytes()))
+        {
             if self.index.entry_at(path).is_some() && self.work_tree.state(path)?.is_none() {
                 removed.insert(path.clone());
             }
@@ -272,8 +394,8 @@ impl Checkpointer {
         Ok(removed)
     }
 
-    /// A delta with the tracked files that its attributes convert and that something touched: `git add` would store
-    /// them anew although their bytes are the same. `git lfs track` touches such files.
+    /// A delta including unchanged tracked files that `git add` would read again and store by the new attributes. `git lfs
+    /// track` touches such files. Git also reads files that were written in the second of their index.
     pub(super) fn with_converted<'d>(
         &self,
         objects: &Objects<'_>,
@@ -285,26 +407,79 @@ impl Checkpointer {
         }
         let mut all = delta.clone();
         let known: BTreeSet<&RepoPath> = delta.changes.iter().map(|change| &change.path).collect();
-        for path in &self.filters.touched {
-            let Some(staged) = self.index.entry_at(path).filter(|entry| !entry.is_overlooked()) else { continue };
-            let entry = Some(Entry { mode: staged.mode, id: staged.id });
-            let is_new = !known.contains(path);
-            if is_new && tree::find(objects, head_tree, path)? == entry && self.filtering(path)?.is_some() {
-                let change = Change { path: path.clone(), before: entry, after: entry, insertions: 0, deletions: 0 };
-                all.changes.push(change);
+        for (path, raw) in self.read_again() {
+            let staged = self.index.entry_at(&path);
+            let Some(staged) = staged.filter(|entry| !entry.is_overlooked()) else {
+                continue;
+            };
+            let entry = Entry {
+                mode: staged.mode,
+                id: staged.id,
+            };
+            let may_differ = raw != staged.id || self.filtering(&path)?.is_some();
+            if !known.contains(&path)
+                && may_differ
+                && tree::find(objects, head_tree, &path)? == Some(entry)
+            {
+                let on_disk = Some(Entry { id: raw, ..entry });
+                // The index does not prove it: it may have changes of the user.
+                if self.unproved.contains(&path)
+                    && self.clean_as_of(objects, head_tree, &path, on_disk)? != Some(entry)
+                {
+                    continue;
+                }
+                all.stored_before.insert(path.clone(), staged.id);
+                all.changes.push(Change {
+                    path,
+                    before: on_disk,
+                    after: on_disk,
+                    insertions: 0,
+                    deletions: 0,
+                });
             }
         }
         all.changes.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(std::borrow::Cow::Owned(all))
     }
 
-    /// Refuses to keep changes for a later commit that would run the program of a filter which the step itself changed.
+    /// The tracked files that git does not trust its index about, with the bytes on disk.
+    fn read_again(&self) -> BTreeMap<RepoPath, ObjectId> {
+        let mut files = BTreeMap::new();
+        for path in &self.filters.touched {
+            let staged = self.index.entry_at(path);
+            files.extend(staged.map(|entry| (path.clone(), entry.id)));
+        }
+        for (path, entry) in self.index.entries(0..self.index.len()) {
+            if entry.mode.is_file() && self.index.is_racy_to_git(entry) {
+                let path = RepoPath::from_bytes(path);
+                let raw = self.cache.recorded(&path).map(|(id, _)| id);
+                files.extend(raw.map(|raw| (path, raw)));
+            }
+        }
+        files
+    }
+
+    /// Lets the unchanged files of [`Self::with_converted`] be converted by the new attributes.
+    pub(super) fn convert_again(&self, delta: &Delta) {
+        for change in &delta.changes {
+            if let (Some(raw), true) = (change.after, change.before == change.after) {
+                self.filters.forget(&change.path, raw.id);
+            }
+        }
+    }
+
+    /// Refuses to keep changes for a later commit that would run a filter program which the step
+    /// itself changed.
     pub fn refuse_changed_filters(&self, delta: &Delta) -> Result<(), CheckpointError> {
+        self.filters.note_changed(delta);
         if self.conversion < Conversion::Filtered {
             return Ok(());
         }
-        self.filters.note_changed(delta);
-        for change in delta.changes.iter().filter(|change| change.after.is_some_and(|entry| entry.mode.is_file())) {
+        for change in delta
+            .changes
+            .iter()
+            .filter(|change| change.after.is_some_and(|entry| entry.mode.is_file()))
+        {
             if self.filtering(&change.path)?.is_some() {
                 return self.require_known_filters();
             }
@@ -312,38 +487,61 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// Refuses programs of filters that a step has put into git's settings, or changed in the work tree.
+    /// Refuses filter programs that a step has put into git's settings, or changed in the work
+    /// tree.
     fn require_known_filters(&self) -> Result<(), CheckpointError> {
-        let Some(expected) = &self.filters.expected else { return Ok(()) };
-        let now = filter_settings(&self.repository);
-        let names: BTreeSet<&String> = now.keys().chain(expected.keys()).collect();
-        let mut changed: Vec<String> =
-            names.into_iter().filter(|name| now.get(*name) != expected.get(*name)).cloned().collect();
-        for path in &self.filters.stored.borrow().changed {
-            let is_named = |commands: &Vec<String>| commands.iter().any(|command| names_file(command, path));
-            changed.extend(now.values().any(is_named).then(|| path.to_string()));
+        let Some(expected) = &self.filters.expected else {
+            return Ok(());
+        };
+        let now = settings(&self.repository, FILTERS);
+        let mut changed = changed_settings(expected, &now);
+        changed.extend(self.filters.changed_files(&now));
+        if changed.is_empty() {
+            Ok(())
+        } else {
+            Err(CheckpointError::FilterChanged(changed))
         }
-        if changed.is_empty() { Ok(()) } else { Err(CheckpointError::FilterChanged(changed)) }
     }
 
-    fn clean_by_git(&self, objects: &Objects<'_>, files: &[ToClean<'_>]) -> Result<(), CheckpointError> {
+    fn clean_by_git(
+        &self,
+        objects: &Objects<'_>,
+        files: &[ToClean<'_>],
+    ) -> Result<(), CheckpointError> {
         if files.is_empty() {
             return Ok(());
         }
         self.require_known_filters()?;
         let folder = private_folder(&self.repository)?;
         let place = self.place_in(&folder, None);
-        let is_on_disk = |file: &&ToClean<'_>| self.cache.recorded(file.path).is_some_and(|(id, _)| id == file.raw);
+        let is_on_disk = |file: &&ToClean<'_>| {
+            self.cache
+                .recorded(file.path)
+                .is_some_and(|(id, _)| id == file.raw)
+        };
         let on_disk: Vec<&ToClean<'_>> = files.iter().filter(is_on_disk).collect();
         let mut stored: BTreeMap<&RepoPath, ObjectId> = BTreeMap::new();
         if !on_disk.is_empty() {
-            // Without their stat, git converts the files and does not trust the index.
+            // Without their stat fields, git converts the files instead of trusting the index.
             let unproved = |file: &&ToClean<'_>| {
                 let entry = self.index.entry_at(file.path)?;
-                Some((file.path.clone(), Some(IndexEntry { stat: Stat::default(), ..*entry })))
+                Some((
+                    file.path.clone(),
+                    Some(IndexEntry {
+                        stat: Stat::default(),
+                        ..*entry
+                    }),
+                ))
             };
             let mut edits: IndexEdits = on_disk.iter().filter_map(unproved).collect();
-            edits.extend(self.filters.stored.borrow().removed.iter().map(|path| (path.clone(), None)));
+            edits.extend(
+                self.filters
+                    .stored
+                    .borrow()
+                    .removed
+                    .iter()
+                    .map(|path| (path.clone(), None)),
+            );
             write(&place.index, &self.index.edited(&edits).to_bytes())?;
             let paths: Vec<&RepoPath> = on_disk.iter().map(|file| file.path).collect();
             let convert = |paths: &[&RepoPath]| self.git_program().stage_files(&place, paths);
@@ -352,8 +550,13 @@ impl Checkpointer {
             for file in &on_disk {
                 let scanned = self.cache.recorded(file.path).map(|(_, stat)| stat);
                 let entry = index.entry_at(file.path).filter(|entry| {
-                    // Another process may have written to the file since it was scanned.
-                    scanned.is_some_and(|stat| Stat { device: stat.device, ..entry.stat } == stat)
+                    // Another process may have written to the file since the scan.
+                    scanned.is_some_and(|stat| {
+                        Stat {
+                            device: stat.device,
+                            ..entry.stat
+                        } == stat
+                    })
                 });
                 stored.extend(entry.map(|entry| (file.path, entry.id)));
             }
@@ -370,7 +573,7 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// What git stores for bytes that are not on disk any more.
+    /// What git stores for bytes that are no longer on disk.
     fn clean_content(
         &self,
         objects: &Objects<'_>,
@@ -378,16 +581,20 @@ impl Checkpointer {
         file: &ToClean<'_>,
     ) -> Result<ObjectId, CheckpointError> {
         let failed = |reason: String| self.filter_failed(file.path, &file.filtering, reason);
-        match self.git_program().store_content(place, file.path, &objects.read(file.raw)?)? {
+        match self
+            .git_program()
+            .store_content(place, file.path, &objects.read(file.raw)?)?
+        {
             Converted::Done { stdout, said } => {
                 self.filters.warn(&said);
-                printed_id(&stdout).ok_or_else(|| failed("`git hash-object` did not name an object".to_owned()))
+                printed_id(&stdout)
+                    .ok_or_else(|| failed("`git hash-object` did not name an object".to_owned()))
             }
             Converted::Failed(reason) => Err(failed(reason)),
         }
     }
 
-    /// Files of a commit or tree with the content that belongs on disk, as git writes them.
+    /// Files of a commit or tree with the content that git writes to disk.
     pub(super) fn smudged(
         &self,
         objects: &Objects<'_>,
@@ -402,9 +609,14 @@ impl Checkpointer {
         let folder = private_folder(&self.repository)?;
         let attributes = of.to_string();
         let place = self.place_in(&folder, Some(&attributes));
-        let edits: IndexEdits =
-            files.iter().map(|(path, entry)| (path.clone(), Some(IndexEntry::new(*entry, Stat::default())))).collect();
-        write(&place.index, &Index::empty(objects.format()).edited(&edits).to_bytes())?;
+        let edits: IndexEdits = files
+            .iter()
+            .map(|(path, entry)| (path.clone(), Some(IndexEntry::new(*entry, Stat::default()))))
+            .collect();
+        write(
+            &place.index,
+            &Index::empty(objects.format()).edited(&edits).to_bytes(),
+        )?;
         let out = folder.path().join("out");
         std::fs::create_dir(&out).map_err(CheckpointError::io("make the folder", &out))?;
         let paths: Vec<&RepoPath> = files.keys().collect();
@@ -418,7 +630,7 @@ impl Checkpointer {
         Ok(contents)
     }
 
-    /// Converts files with one process; where that fails, one after the other, to tell which one it is.
+    /// Converts files with one process; on failure one by one, to find the failing file.
     fn one_by_one_if_failed(
         &self,
         place: &FilterPlace<'_>,
@@ -437,7 +649,7 @@ impl Checkpointer {
             }
         }
         for path in paths {
-            // A process that was killed leaves the lock on its private index behind.
+            // A killed process leaves the lock on its private index behind.
             let _ = std::fs::remove_file(place.index.with_extension("lock"));
             match convert(&[path])? {
                 Converted::Done { said, .. } => self.filters.warn(&said),
@@ -447,43 +659,71 @@ impl Checkpointer {
         Ok(())
     }
 
-    fn filter_failed_on(&self, path: &RepoPath, reason: String) -> Result<CheckpointError, CheckpointError> {
+    fn filter_failed_on(
+        &self,
+        path: &RepoPath,
+        reason: String,
+    ) -> Result<CheckpointError, CheckpointError> {
         let filtering = attributes::find_filtering(&self.repository, path)?;
         Ok(match filtering {
             Some(filtering) => self.filter_failed(path, &filtering, reason),
-            None => CheckpointError::GitProgram { doing: "checkout-index", reason },
+            None => CheckpointError::GitProgram {
+                doing: "checkout-index",
+                reason,
+            },
         })
     }
 
-    fn filter_failed(&self, path: &RepoPath, filtering: &Filtering, reason: String) -> CheckpointError {
+    fn filter_failed(
+        &self,
+        path: &RepoPath,
+        filtering: &Filtering,
+        reason: String,
+    ) -> CheckpointError {
         let missing = match filtering {
             Filtering::Filter(name) => self.missing_program(name),
             Filtering::Encoding(_) | Filtering::Unclear => None,
         };
-        CheckpointError::FilterFailed { path: path.clone(), filter: filtering.to_string(), reason, missing }
+        CheckpointError::FilterFailed {
+            path: path.clone(),
+            filter: filtering.to_string(),
+            reason,
+            missing,
+        }
     }
 
-    /// The program of a filter that is not on the search path.
+    /// The program of a filter if it is not on the search path.
     fn missing_program(&self, filter: &str) -> Option<String> {
         let command = |key: &str| self.repository.text(&format!("filter.{filter}.{key}"));
-        let commands = ["process", "clean", "smudge"].into_iter().filter_map(command);
-        let mut programs = commands.filter_map(|command| command.split_whitespace().next().map(str::to_owned));
-        programs.find(|program| !program.contains(['/', '$', '"', '\'']) && !self.git_program().has_program(program))
+        let commands = ["process", "clean", "smudge"]
+            .into_iter()
+            .filter_map(command);
+        let mut programs =
+            commands.filter_map(|command| command.split_whitespace().next().map(str::to_owned));
+        programs.find(|program| {
+            !program.contains(['/', '$', '"', '\'']) && !self.git_program().has_program(program)
+        })
     }
 
     fn place_in<'p>(&self, folder: &TempDir, attributes: Option<&'p str>) -> FilterPlace<'p> {
         FilterPlace {
             index: folder.path().join("index"),
             objects: folder.path().join("objects"),
-            other_objects: vec![self.repository.git.commondir().join("objects"), self.repository.store.objects()],
+            other_objects: vec![
+                self.repository.git.commondir().join("objects"),
+                self.repository.store.objects(),
+            ],
             attributes,
             settings: Vec::new(),
-            is_stopped: self.listener.as_ref().map_or_else(|| Box::new(|| false) as Box<_>, |listen| listen()),
+            is_stopped: self
+                .listener
+                .as_ref()
+                .map_or_else(|| Box::new(|| false) as Box<_>, |listen| listen()),
         }
     }
 }
 
-/// Has git store one file as it is on disk, without trusting the index; returns its entry.
+/// Lets git store one file from disk, without trusting the index; returns its entry.
 pub(super) fn clean_in_place(
     checkpointer: &Checkpointer,
     objects: &Objects<'_>,
@@ -492,12 +732,22 @@ pub(super) fn clean_in_place(
     checkpointer.require_known_filters()?;
     let folder = private_folder(&checkpointer.repository)?;
     let place = checkpointer.place_in(&folder, None);
-    let unproved = checkpointer.index.entry_at(path).map(|entry| IndexEntry { stat: Stat::default(), ..*entry });
-    let edits: IndexEdits = unproved.map(|entry| (path.clone(), Some(entry))).into_iter().collect();
+    let unproved = checkpointer.index.entry_at(path).map(|entry| IndexEntry {
+        stat: Stat::default(),
+        ..*entry
+    });
+    let edits: IndexEdits = unproved
+        .map(|entry| (path.clone(), Some(entry)))
+        .into_iter()
+        .collect();
     write(&place.index, &checkpointer.index.edited(&edits).to_bytes())?;
     let convert = |paths: &[&RepoPath]| checkpointer.git_program().stage_files(&place, paths);
     checkpointer.one_by_one_if_failed(&place, &[path], &convert)?;
-    let entry = checkpointer.repository.load_index_at(&place.index)?.entry_at(path).copied();
+    let entry = checkpointer
+        .repository
+        .load_index_at(&place.index)?
+        .entry_at(path)
+        .copied();
     if let Some(entry) = entry {
         import(objects, &made_in(&place, entry.id.format())?, entry.id)?;
     }
@@ -507,7 +757,9 @@ pub(super) fn clean_in_place(
 /// A folder in which git converts files.
 pub(super) fn private_folder(repository: &Repository) -> Result<TempDir, CheckpointError> {
     let own = repository.own_folder().join("tmp");
-    let folder = tempfile::Builder::new().prefix(&scratch::prefix()).tempdir_in(&own);
+    let folder = tempfile::Builder::new()
+        .prefix(&scratch::prefix())
+        .tempdir_in(&own);
     let folder = folder.map_err(CheckpointError::io("make a folder in", &own))?;
     let objects = folder.path().join("objects");
     std::fs::create_dir(&objects).map_err(CheckpointError::io("make the folder", &objects))?;
@@ -515,13 +767,27 @@ pub(super) fn private_folder(repository: &Repository) -> Result<TempDir, Checkpo
 }
 
 fn forms_of(vouched: &Vouched) -> BTreeMap<(RepoPath, ObjectId), ObjectId> {
-    vouched.iter().map(|(path, (raw, stored))| ((path.clone(), *raw), *stored)).collect()
+    vouched
+        .iter()
+        .map(|(path, (raw, stored))| ((path.clone(), *raw), *stored))
+        .collect()
 }
 
-/// The settings that name programs of filters, or say how they are used.
-fn filter_settings(repository: &Repository) -> FilterSettings {
+/// The names of the settings that differ.
+pub(super) fn changed_settings(before: &FilterSettings, now: &FilterSettings) -> Vec<String> {
+    let names: BTreeSet<&String> = now.keys().chain(before.keys()).collect();
+    let changed = names
+        .into_iter()
+        .filter(|name| now.get(*name) != before.get(*name));
+    changed.cloned().collect()
+}
+
+/// The settings whose names match a pattern.
+pub(super) fn settings(repository: &Repository, pattern: &str) -> FilterSettings {
     let mut settings = FilterSettings::new();
-    let Ok(mut entries) = repository.config.entries(Some(r"^filter\.")) else { return settings };
+    let Ok(mut entries) = repository.config.entries(Some(pattern)) else {
+        return settings;
+    };
     while let Some(entry) = entries.next() {
         let Ok(entry) = entry else { continue };
         let name = String::from_utf8_lossy(entry.name_bytes()).into_owned();
@@ -531,13 +797,17 @@ fn filter_settings(repository: &Repository) -> FilterSettings {
     settings
 }
 
-/// Whether a command line names a file of the work tree.
+/// Whether a command line refers to a file of the work tree.
 fn names_file(command: &str, path: &RepoPath) -> bool {
-    let words = command.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '|' | '&' | '(' | ')'));
-    words.map(|word| word.trim_start_matches("./")).any(|word| word.as_bytes() == path.as_bytes())
+    let words = command.split(|c: char| {
+        c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '|' | '&' | '(' | ')')
+    });
+    words
+        .map(|word| word.trim_start_matches("./"))
+        .any(|word| word.as_bytes() == path.as_bytes())
 }
 
-/// What git wrote into its private folder.
+/// The objects that git wrote to its private folder.
 fn made_in(place: &FilterPlace<'_>, format: ObjectFormat) -> Result<Odb<'static>, CheckpointError> {
     let opening = || CheckpointError::git("open the objects that git made");
     let odb = Odb::new_ext(format.into()).map_err(opening())?;
@@ -547,10 +817,12 @@ fn made_in(place: &FilterPlace<'_>, format: ObjectFormat) -> Result<Odb<'static>
     Ok(odb)
 }
 
-/// Takes an object over that git made, unless it was there before.
+/// Copies an object that git created, unless it exists.
 fn import(objects: &Objects<'_>, made: &Odb<'_>, id: ObjectId) -> Result<(), CheckpointError> {
     match made.read(id.into()) {
-        Ok(object) => objects.write_named(id, object.kind(), object.data()).map(|_| ()),
+        Ok(object) => objects
+            .write_named(id, object.kind(), object.data())
+            .map(|_| ()),
         Err(_) if objects.exists(id) => Ok(()),
         Err(err) => Err(CheckpointError::git("read an object that git made")(err)),
     }

@@ -1,28 +1,27 @@
-//! The hooks of git that piton has to do with: those of a commit, and those around what is rewritten and sent.
+//! The git hooks that piton uses: those of a commit, a rewrite and a push.
 
 use serde::{Serialize, Serializer};
 
-/// A hook of git.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hook {
-    /// Before anything else of a commit; no arguments.
+    /// At the start of a commit; no arguments.
     PreCommit,
-    /// Before the message is final; the file with the message, then where it comes from.
+    /// Before the message is final; the file with the message, then its source.
     PrepareCommitMessage,
     /// After that; the file with the message.
     CommitMessage,
-    /// When the commit is there; how it ends does not matter.
+    /// After the commit; its exit status does not matter.
     PostCommit,
-    /// When commits were replaced; `amend` or `rebase`, and pairs of commits to read.
+    /// After commits were replaced; `amend` or `rebase`, and pairs of commits on stdin.
     PostRewrite,
-    /// Before something is sent; the remote, and refs to read.
+    /// Before a push; the remote, and refs on stdin.
     PrePush,
-    /// Before something is taken in; refs to read.
+    /// Before a push is received; refs on stdin.
     PreReceive,
 }
 
 impl Hook {
-    /// Every hook, in the order in which git comes to them.
+    /// All hooks, in the order in which git runs them.
     pub const ALL: [Self; 7] = [
         Self::PreCommit,
         Self::PrepareCommitMessage,
@@ -33,7 +32,6 @@ impl Hook {
         Self::PreReceive,
     ];
 
-    /// The name of its file.
     pub fn name(self) -> &'static str {
         match self {
             Self::PreCommit => "pre-commit",
@@ -46,12 +44,18 @@ impl Hook {
         }
     }
 
-    /// Whether git tells it something over its standard input.
+    /// Whether git writes to its stdin.
     pub fn reads_input(self) -> bool {
         matches!(self, Self::PostRewrite | Self::PrePush | Self::PreReceive)
     }
 
-    /// Whether it has nothing to do where no run is at work and none waits.
+    /// Whether git must stop if this hook could not check anything, regardless of the settings. A
+    /// server must not accept what it could not check.
+    pub fn is_guard(self) -> bool {
+        self == Self::PreReceive
+    }
+
+    /// Whether it has nothing to do unless a run is active or waiting.
     pub fn is_about_runs(self) -> bool {
         matches!(self, Self::PrepareCommitMessage | Self::PostCommit)
     }

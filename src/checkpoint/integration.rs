@@ -1,16 +1,16 @@
-//! Bringing the commits of another branch home: one tree for the branch, the index and the work tree.
+//! Merges the commits of another branch: one tree for the branch, the index and the work tree.
 //!
-//! Merging happens in memory. What the user has not committed stays on top of it, three-way where it
-//! is in the same file; where that cannot be, the file is named and nothing is written.
+//! The merge happens in memory. Uncommitted user changes stay on top, by a three-way merge in the
+//! same file; if that conflicts, the file is reported and nothing is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use git2::{ErrorCode, MergeOptions};
 
-use super::attributes::Conversion;
+use super::attributes::{Conversion, is_attributes_file};
 use super::checkpointer::Checkpointer;
 use super::commit::{CommitPlan, LeftAlone};
-use super::delta::{Change, count_lines};
+use super::delta::Change;
 use super::error::CheckpointError;
 use super::merge::{Merged, three_way};
 use super::object::{Entry, FileMode, ObjectId};
@@ -18,35 +18,38 @@ use super::objects::Objects;
 use super::path::RepoPath;
 use super::repository::Repository;
 use super::reset::permissions;
-use super::restore::{Placement, Plan};
+use super::restore::{Instead, Placement, RestorePlan};
 use super::reversal::blocked;
 use super::snapshot::{Head, PermissionKind, Snapshot};
 use super::staging::{self, OnOverlap};
 use super::tree::{self, Edits};
 
-/// What came of merging two commits.
+/// The result of merging two commits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merge {
-    /// The files of both.
+    /// The merged tree.
     Clean(ObjectId),
-    /// The files that both changed, in the same lines or in ways that exclude each other.
+    /// The files that both changed, in the same lines or in incompatible ways.
     Conflicts(Vec<RepoPath>),
 }
 
-/// What is to be done for a branch to hold a tree.
+/// The plan to give a branch a tree.
 #[derive(Clone, Debug)]
 pub struct Integration {
-    /// What to write to the work tree.
-    pub plan: Plan,
-    /// What the commit holds.
+    /// The writes to the work tree.
+    pub plan: RestorePlan,
     pub commit: CommitPlan,
-    /// Files in which the user has work of their own, on disk or staged, that excludes this.
+    /// Files with uncommitted or staged user changes that conflict.
     pub overlaps: Vec<RepoPath>,
 }
 
 impl Repository {
-    /// The newest commit that two others have in common.
-    pub fn merge_base(&self, one: ObjectId, other: ObjectId) -> Result<Option<ObjectId>, CheckpointError> {
+    /// The merge base of two commits.
+    pub fn merge_base(
+        &self,
+        one: ObjectId,
+        other: ObjectId,
+    ) -> Result<Option<ObjectId>, CheckpointError> {
         match self.git.merge_base(one.into(), other.into()) {
             Ok(id) => Ok(Some(id.into())),
             Err(err) if err.code() == ErrorCode::NotFound => Ok(None),
@@ -60,12 +63,17 @@ impl Repository {
         let commit = |id: ObjectId| self.git.find_commit(id.into()).map_err(merging());
         let mut options = MergeOptions::new();
         options.find_renames(true);
-        let mut index = self.git.merge_commits(&commit(ours)?, &commit(theirs)?, Some(&options)).map_err(merging())?;
+        let mut index = self
+            .git
+            .merge_commits(&commit(ours)?, &commit(theirs)?, Some(&options))
+            .map_err(merging())?;
         if index.has_conflicts() {
             let mut paths = BTreeSet::new();
             for conflict in index.conflicts().map_err(merging())? {
                 let conflict = conflict.map_err(merging())?;
-                let sides = [conflict.ancestor, conflict.our, conflict.their].into_iter().flatten();
+                let sides = [conflict.ancestor, conflict.our, conflict.their]
+                    .into_iter()
+                    .flatten();
                 paths.extend(sides.map(|entry| RepoPath::from_bytes(entry.path)));
             }
             return Ok(Merge::Conflicts(paths.into_iter().collect()));
@@ -73,16 +81,19 @@ impl Repository {
         let merged = ObjectId::from(index.write_tree_to(&self.git).map_err(merging())?);
         let objects = Objects::of(self)?;
         let base = self.tree_of(Some(ours))?;
-        // Files that nobody changed keep their entries as they are, old spellings of modes included.
+        // Files that neither side changed keep their entries, including old spellings of modes.
         let edits: Edits = tree::differences(&objects, base, merged)?
             .into_iter()
             .filter(|(_, before, after)| before != after)
             .map(|(path, _, after)| (path, after))
             .collect();
         let tree = tree::edit(&objects, base, &edits)?;
-        // Libgit2 wrote these by itself, and does not see to it that they are on disk.
+        // libgit2 wrote these objects itself and does not sync them to disk.
         for (path, entry) in &edits {
-            for id in tree::folders_to(&objects, tree, path)?.into_iter().chain(entry.map(|entry| entry.id)) {
+            for id in tree::folders_to(&objects, tree, path)?
+                .into_iter()
+                .chain(entry.map(|entry| entry.id))
+            {
                 objects.adopt(id);
             }
         }
@@ -90,16 +101,22 @@ impl Repository {
         Ok(Merge::Clean(tree))
     }
 
-    /// A branch of a remote that has a commit.
+    /// A remote branch that contains a commit.
     pub fn published_by(&self, commit: ObjectId) -> Result<Option<String>, CheckpointError> {
         let remote = self.commits_of_refs(|name| name.starts_with("refs/remotes/"))?;
-        let found = remote.into_iter().find(|(_, tip)| self.leads_to(*tip, commit));
-        Ok(found.map(|(name, _)| name.strip_prefix("refs/remotes/").unwrap_or(&name).to_owned()))
+        let found = remote
+            .into_iter()
+            .find(|(_, tip)| self.leads_to(*tip, commit));
+        Ok(found.map(|(name, _)| {
+            name.strip_prefix("refs/remotes/")
+                .unwrap_or(&name)
+                .to_owned()
+        }))
     }
 }
 
 impl Checkpointer {
-    /// Works out how the branch, the index and the work tree get a tree, given what is there now.
+    /// Plans how the branch, the index and the work tree get a tree, given the current state.
     pub fn plan_integration(
         &mut self,
         now: &Snapshot,
@@ -110,29 +127,51 @@ impl Checkpointer {
         let objects = Objects::of(&self.repository)?;
         let head_tree = self.repository.tree_of(now.head.commit)?;
         let commit = self.plan_tree(&objects, now.head.clone(), tree, parents)?;
-        self.clean_together_in(&objects, now.tree, commit.changes.iter().map(|change| &change.path))?;
-        let (old_contents, new_contents) =
-            (self.on_disk(&objects, head_tree, &commit)?, self.on_disk(&objects, tree, &commit)?);
+        self.clean_together_in(
+            &objects,
+            now.tree,
+            commit.changes.iter().map(|change| &change.path),
+        )?;
+        let (old_contents, new_contents) = (
+            self.on_disk(&objects, head_tree, &commit)?,
+            self.on_disk(&objects, tree, &commit)?,
+        );
         let mut overlaps = Vec::new();
-        let mut plan = Plan::default();
-        for Change { path, before, after, .. } in &commit.changes {
-            let is_link = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.mode == FileMode::Gitlink);
-            // As a merge of git does it: what is not checked out changes in HEAD and in the index only.
+        let mut plan = RestorePlan::default();
+        for Change {
+            path,
+            before,
+            after,
+            ..
+        } in &commit.changes
+        {
+            let is_link =
+                |entry: &Option<Entry>| entry.is_some_and(|entry| entry.mode == FileMode::Gitlink);
+            // Like `git merge`: a file that is not checked out changes only in HEAD and in the
+            // index.
             if tree::find(&objects, now.tree, path)?.is_none() && self.belongs_off_disk(path) {
                 continue;
             }
-            let is_own = self.is_overlooked(path) && tree::find(&objects, now.tree, path)? != *before;
-            let is_outside = is_own || now.left_out.iter().any(|left| left.path == *path || path.is_inside(&left.path));
+            let is_own =
+                self.is_overlooked(path) && tree::find(&objects, now.tree, path)? != *before;
+            let is_outside = is_own
+                || now
+                    .left_out
+                    .iter()
+                    .any(|left| left.path == *path || path.is_inside(&left.path));
             match (is_link(before), is_link(after)) {
                 (false, false) if !is_outside => {}
-                // The files of another repository are its own.
+                // Piton does not touch the files of a nested repository.
                 (true, true | false) if after.is_none() || is_link(after) => {
                     plan.repositories.push(path.clone());
                     continue;
                 }
                 (false, true) if before.is_none() && !is_outside => {
                     plan.repositories.push(path.clone());
-                    plan.folders_made.push((path.clone(), now.permissions.of(path, PermissionKind::Folder)));
+                    plan.folders_made.push((
+                        path.clone(),
+                        now.permissions.of(path, PermissionKind::Folder),
+                    ));
                     continue;
                 }
                 _ => {
@@ -142,7 +181,10 @@ impl Checkpointer {
             }
             let current = tree::find(&objects, now.tree, path)?;
             let clean = self.stored_form(&objects, path, current, &[*before, *after])?;
-            let (old, new) = (raw(&old_contents, path, *before), raw(&new_contents, path, *after));
+            let (old, new) = (
+                raw(&old_contents, path, *before),
+                raw(&new_contents, path, *after),
+            );
             let merged = match clean {
                 clean if clean == *before => Merged::Clean(new),
                 clean if clean == *after => Merged::Clean(current),
@@ -152,15 +194,29 @@ impl Checkpointer {
                 Merged::Overlap => overlaps.push(path.clone()),
                 Merged::Clean(target) if target == current => {}
                 Merged::Clean(target) => {
-                    let permissions = target.map_or(0, |target| permissions(now, path, current, target));
-                    plan.files.push(Placement { path: path.clone(), expected: current, target, permissions });
+                    let permissions =
+                        target.map_or(0, |target| permissions(now, path, current, target));
+                    plan.files.push(Placement {
+                        path: path.clone(),
+                        expected: current,
+                        target,
+                        permissions,
+                        instead: Instead::Nothing,
+                    });
                 }
             }
         }
         objects.stage()?;
         overlaps.extend(blocked(&objects, now, &plan)?);
         overlaps.extend(plan.conflicts(&self.work_tree, self.disk_kinds())?);
-        match staging::of_commit(&objects, &self.index, &commit, head_tree, &|_, _| None, OnOverlap::Refuse) {
+        match staging::of_commit(
+            &objects,
+            &self.index,
+            &commit,
+            head_tree,
+            &|_, _| None,
+            OnOverlap::Refuse,
+        ) {
             Ok(_) => {}
             Err(CheckpointError::DirtyOverlap(staged)) => overlaps.extend(staged),
             Err(err) => return Err(err),
@@ -168,10 +224,14 @@ impl Checkpointer {
         overlaps.sort();
         overlaps.dedup();
         plan.remove_emptied_folders(&objects, tree)?;
-        Ok(Integration { plan, commit, overlaps })
+        Ok(Integration {
+            plan,
+            commit,
+            overlaps,
+        })
     }
 
-    /// The plan of a commit that gives the branch a tree, whose files the index follows.
+    /// The plan of a commit with a given tree, for the branch and the index.
     pub fn plan_of_tree(
         &self,
         head: Head,
@@ -190,28 +250,46 @@ impl Checkpointer {
     ) -> Result<CommitPlan, CheckpointError> {
         let mut changes = Vec::new();
         let mut cleaned = BTreeMap::new();
-        for (path, before, after) in tree::differences(objects, self.repository.tree_of(head.commit)?, tree)? {
-            let (insertions, deletions) = count_lines(objects, before, after)?;
+        for (path, before, after) in
+            tree::differences(objects, self.repository.tree_of(head.commit)?, tree)?
+        {
             cleaned.insert(path.clone(), (before, after));
-            changes.push(Change { path, before, after, insertions, deletions });
+            changes.push(Change::counted(objects, path, before, after)?);
         }
         let (adopted, left_alone, warnings) = (Vec::new(), LeftAlone::default(), Vec::new());
-        Ok(CommitPlan { head, parents, adopted, changes, tree, left_alone, warnings, cleaned })
+        Ok(CommitPlan {
+            head,
+            parents,
+            adopted,
+            changes,
+            tree,
+            left_alone,
+            warnings,
+            cleaned,
+        })
     }
 
-    /// The files of a commit as they belong on disk, where that is not how git stores them.
+    /// The files of a commit in their form on disk, if that differs from the stored form.
     fn on_disk(
         &self,
         objects: &Objects<'_>,
         tree: ObjectId,
         commit: &CommitPlan,
     ) -> Result<BTreeMap<RepoPath, ObjectId>, CheckpointError> {
-        if self.conversion_for(objects, tree, commit.changes.iter().map(|change| &change.path))? == Conversion::None {
+        if self.conversion_for(
+            objects,
+            tree,
+            commit.changes.iter().map(|change| &change.path),
+        )? == Conversion::None
+        {
             return Ok(BTreeMap::new());
         }
         let mut files = Vec::new();
         for change in &commit.changes {
-            if tree::find(objects, tree, &change.path)?.is_some_and(|entry| entry.mode.is_file()) {
+            if is_attributes_file(change.path.as_bytes())
+                || tree::find(objects, tree, &change.path)?
+                    .is_some_and(|entry| entry.mode.is_file())
+            {
                 files.push(change.path.clone());
             }
         }
@@ -219,7 +297,14 @@ impl Checkpointer {
     }
 }
 
-/// An entry with the content that belongs on disk.
-fn raw(contents: &BTreeMap<RepoPath, ObjectId>, path: &RepoPath, entry: Option<Entry>) -> Option<Entry> {
-    entry.map(|entry| Entry { id: contents.get(path).copied().unwrap_or(entry.id), ..entry })
+/// An entry with the content in its form on disk.
+fn raw(
+    contents: &BTreeMap<RepoPath, ObjectId>,
+    path: &RepoPath,
+    entry: Option<Entry>,
+) -> Option<Entry> {
+    entry.map(|entry| Entry {
+        id: contents.get(path).copied().unwrap_or(entry.id),
+        ..entry
+    })
 }

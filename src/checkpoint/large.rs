@@ -1,8 +1,9 @@
-//! Files over `checkpoint.max_file_size` whose content a filter keeps elsewhere, as Git LFS does.
+//! Files over `checkpoint.max_file_size` whose content a filter stores elsewhere, as Git LFS does.
 //!
-//! The private store does not copy such a content. It holds a [`StandIn`] under the name of the content: what git stores for
-//! the file, and the commands of the filter as they were then. Reading the content runs the filter again and compares the
-//! name of what came out, so that a stand-in never yields other bytes than those that were on disk.
+//! The private store does not copy such content. It holds a [`StandIn`] under the id of the
+//! content: what git stores for the file, and the commands of the filter at that time. Reading the
+//! content runs the filter again and compares the id of the result, so that a stand-in never yields
+//! other bytes than those that were on disk.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,42 +24,51 @@ use super::repository::Repository;
 use super::scan::Seen;
 use super::stat::Stat;
 
-/// Larger files are left out also where they have a filter: a file is in memory while it is read.
+/// Larger files are skipped even with a filter: a file is in memory while it is read.
 const MOST: u64 = 1 << 30;
-/// The settings of a filter.
 const KEYS: [&str; 4] = ["clean", "smudge", "process", "required"];
 
-/// How to get a content that is not stored.
+/// How to get content that is not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StandIn {
-    /// The file, whose name a filter may be given.
+    /// The file, because a filter may receive its name.
     path: RepoPath,
-    /// The name of the filter.
     filter: String,
-    /// Its settings: a step must not decide later which program runs.
+    /// Its settings: a later step must not choose which program runs.
     settings: BTreeMap<String, String>,
     /// What git stores for the file.
     pub(crate) stored: ObjectId,
 }
 
 impl Checkpointer {
-    /// The filter that keeps the content of a large file elsewhere; none where the file is to be left out.
-    pub(super) fn filter_of_large(&self, path: &RepoPath, size: u64) -> Result<Option<String>, CheckpointError> {
+    /// The filter that stores the content of a large file elsewhere; `None` if the file has to be
+    /// skipped.
+    pub(super) fn filter_of_large(
+        &self,
+        path: &RepoPath,
+        size: u64,
+    ) -> Result<Option<String>, CheckpointError> {
         if self.conversion < Conversion::Filtered || size > MOST {
             return Ok(None);
         }
-        let Some(Filtering::Filter(name)) = self.filtering(path)? else { return Ok(None) };
+        let Some(Filtering::Filter(name)) = self.filtering(path)? else {
+            return Ok(None);
+        };
         let settings = settings_of(&self.repository, &name);
         let has_program = settings.contains_key("process") || settings.contains_key("clean");
-        // A program of the work tree may be another one by the time at which the content is read.
+        // A program in the work tree may have changed when the content is read.
         let top = self.repository.top();
-        let words = settings.values().flat_map(|command| command.split(|c: char| !is_part_of_name(c)));
-        let is_inside = words.filter(|word| !word.is_empty()).any(|word| top.join(word).is_file());
+        let words = settings
+            .values()
+            .flat_map(|command| command.split(|c: char| !is_part_of_name(c)));
+        let is_inside = words
+            .filter(|word| !word.is_empty())
+            .any(|word| top.join(word).is_file());
         Ok((has_program && !is_inside).then_some(name))
     }
 
-    /// Keeps a stand-in for a large file, given what the index vouches for; says whether the content can be had by it, and
-    /// what git stores for it.
+    /// Keeps a stand-in for a large file, given what the index confirms; returns whether the
+    /// content can be restored from it, and what git stores for it.
     pub(super) fn keep_large(
         &self,
         objects: &Objects<'_>,
@@ -71,17 +81,24 @@ impl Checkpointer {
             Some(stored) => stored,
             None => match self.clean_large(objects, path, seen) {
                 Ok(Some(stored)) => stored,
-                // The file is left out, as if it had no filter; a commit of it names the cause.
-                Ok(None) | Err(CheckpointError::FilterFailed { .. } | CheckpointError::FilterChanged(_)) => {
+                // The file is skipped, as if it had no filter; its commit reports the cause.
+                Ok(None)
+                | Err(CheckpointError::FilterFailed { .. } | CheckpointError::FilterChanged(_)) => {
                     return Ok(None);
                 }
                 Err(err) => return Err(err),
             },
         };
         let settings = settings_of(&self.repository, filter);
-        let stand_in = StandIn { path: path.clone(), filter: filter.to_owned(), settings, stored };
+        let stand_in = StandIn {
+            path: path.clone(),
+            filter: filter.to_owned(),
+            settings,
+            stored,
+        };
         objects.copy(stored)?;
-        // What the index vouches for was checked out by the filter, or cleaned by it. Anything else is tried.
+        // The filter has checked out or cleaned what the index confirms. Anything else has to be
+        // tried.
         if vouched.is_none() && stand_in.read(&self.repository, objects, seen.id).is_err() {
             return Ok(None);
         }
@@ -91,7 +108,7 @@ impl Checkpointer {
         Ok(Some(stored))
     }
 
-    /// What git stores for a large file as it is on disk; none when it changes meanwhile.
+    /// What git stores for a large file on disk; `None` if it changes meanwhile.
     fn clean_large(
         &self,
         objects: &Objects<'_>,
@@ -99,13 +116,18 @@ impl Checkpointer {
         seen: &Seen,
     ) -> Result<Option<ObjectId>, CheckpointError> {
         let found = clean_in_place(self, objects, path)?;
-        let same = found.filter(|entry| Stat { device: seen.stat.device, ..entry.stat } == seen.stat);
+        let same = found.filter(|entry| {
+            Stat {
+                device: seen.stat.device,
+                ..entry.stat
+            } == seen.stat
+        });
         Ok(same.map(|entry| entry.id))
     }
 }
 
 impl StandIn {
-    /// The content, which must have this name.
+    /// The content, which must have this id.
     pub(crate) fn read(
         &self,
         repository: &Repository,
@@ -122,28 +144,50 @@ impl StandIn {
         let attributes = folder.path().join("attributes");
         let line = format!("* filter={} -text -ident\n", self.filter);
         write(&attributes, line.as_bytes())?;
-        let mut settings = vec![("core.attributesFile".to_owned(), attributes.to_string_lossy().into_owned())];
-        settings
-            .extend(self.settings.iter().map(|(key, value)| (format!("filter.{}.{key}", self.filter), value.clone())));
-        let settings =
-            settings.into_iter().flat_map(|(key, value)| ["-c".into(), OsString::from(format!("{key}={value}"))]);
+        let mut settings = vec![(
+            "core.attributesFile".to_owned(),
+            attributes.to_string_lossy().into_owned(),
+        )];
+        settings.extend(
+            self.settings
+                .iter()
+                .map(|(key, value)| (format!("filter.{}.{key}", self.filter), value.clone())),
+        );
+        let settings = settings
+            .into_iter()
+            .flat_map(|(key, value)| ["-c".into(), OsString::from(format!("{key}={value}"))]);
         let no_attributes = repository.empty_tree().to_string();
         let place = FilterPlace {
             index: folder.path().join("index"),
             objects: folder.path().join("objects"),
-            other_objects: vec![repository.git.commondir().join("objects"), repository.store.objects()],
+            other_objects: vec![
+                repository.git.commondir().join("objects"),
+                repository.store.objects(),
+            ],
             attributes: Some(&no_attributes),
             settings: settings.collect(),
             is_stopped: Box::new(|| false),
         };
-        // Objects that only this process can read yet have to be where git finds them.
+        // Git must find objects that only this process can read so far.
         objects.stage()?;
-        let entry = IndexEntry::new(Entry { mode: FileMode::Regular, id: self.stored }, Stat::default());
+        let entry = IndexEntry::new(
+            Entry {
+                mode: FileMode::Regular,
+                id: self.stored,
+            },
+            Stat::default(),
+        );
         let edits = BTreeMap::from([(self.path.clone(), Some(entry))]);
-        write(&place.index, &Index::empty(repository.format()).edited(&edits).to_bytes())?;
+        write(
+            &place.index,
+            &Index::empty(repository.format()).edited(&edits).to_bytes(),
+        )?;
         let out = folder.path().join("out");
         std::fs::create_dir(&out).map_err(CheckpointError::io("make the folder", &out))?;
-        match repository.program().write_files(&place, &[&self.path], &out)? {
+        match repository
+            .program()
+            .write_files(&place, &[&self.path], &out)?
+        {
             Converted::Done { .. } => {}
             Converted::Failed(reason) => return Err(failed(reason)),
         }
@@ -154,13 +198,18 @@ impl StandIn {
         if name == id {
             Ok(content)
         } else {
-            Err(failed("it yields another content than the one that was there".to_owned()))
+            Err(failed("it returns other content than before".to_owned()))
         }
     }
 }
 
 fn settings_of(repository: &Repository, filter: &str) -> BTreeMap<String, String> {
-    let value = |key: &str| Some((key.to_owned(), repository.text(&format!("filter.{filter}.{key}"))?));
+    let value = |key: &str| {
+        Some((
+            key.to_owned(),
+            repository.text(&format!("filter.{filter}.{key}"))?,
+        ))
+    };
     KEYS.into_iter().filter_map(value).collect()
 }
 

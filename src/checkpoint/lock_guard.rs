@@ -1,12 +1,14 @@
-//! Removing piton's locks of git, and ending its filters and hooks, when piton is killed.
+//! Removes piton's git locks, and ends its filters and hooks, when piton is killed.
 //!
-//! While a lock of git is held, a [`LockGuard`] is alive: a copy of this process that only waits for the end of it. If piton is
-//! killed, the copy removes the locks, so that the user's git is never blocked until the next command of piton.
-//! Everything else that a kill leaves is for the recovery. Where no process can be started, the recovery removes the locks, too.
-//! A [`GroupGuard`] is the same for a group of processes, which it kills.
+//! While a git lock is held, a [`LockGuard`] is alive: a forked process that only waits for the end
+//! of piton. If piton is killed, it removes the locks, so that the user's git is not blocked until
+//! the next piton command. The recovery handles everything else. If no process can be forked, the
+//! recovery removes the locks too. A [`GroupGuard`] does the same for a process group, which it
+//! kills.
 //!
-//! A lock is a second name of a file of piton's own, the mark, which the holder has locked with `flock`. The guard locks the
-//! mark as well before it looks: neither it nor a recovery removes a lock that has another holder by then.
+//! A lock is a hard link to a file of piton's own, the mark, which the holder has locked with
+//! `flock`. The guard locks the mark before it checks: neither the guard nor a recovery removes a
+//! lock that has another holder by then.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
@@ -15,36 +17,41 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use nix::sys::signal::{SigSet, SigmaskHow};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, lstat, open, unlink};
-use rustix::io::{Errno, read, retry_on_intr, write};
+use rustix::fs::{FlockOperation, Mode, OFlags, fstat, lstat, unlink};
+use rustix::io::{Errno, read, write};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, setsid, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, kill_process_group, setsid, waitpid,
+};
 use rustix::stdio::stdin;
 
-/// What a pipe takes at once.
+use crate::system_call::{flock, open};
+
+/// The size of an atomic write to a pipe.
 const LONGEST: usize = 4096;
-/// The names of more locks than are ever held at the same time.
+/// Enough for the names of all locks that are ever held at once.
 const NAMES: usize = 3 * LONGEST;
 
-/// The guard of all locks that are held at present.
+/// The guard of all locks that are currently held.
 static CURRENT: Mutex<Weak<LockGuard>> = Mutex::new(Weak::new());
 
 /// A process that removes locks when this one is killed. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct LockGuard(Copied);
 
-/// A process that kills a group of processes when this one is killed. It ends when this is dropped.
+/// A process that kills a process group when this one is killed. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct GroupGuard(Copied);
 
-/// A copy of this process that waits for its end.
+/// A forked process that waits for the end of this one.
 #[derive(Debug)]
 struct Copied {
     pipe: OwnedFd,
     process: Pid,
 }
 
-/// Has a lock removed if this process is killed while the answer is held. Call it before the lock is made.
+/// Removes a lock if this process is killed while the returned guard is held. Call it before the
+/// lock is created.
 pub(super) fn guard(mark: &Path, lock: &Path) -> Option<Arc<LockGuard>> {
     let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     let guard = match current.upgrade() {
@@ -52,7 +59,10 @@ pub(super) fn guard(mark: &Path, lock: &Path) -> Option<Arc<LockGuard>> {
         None => Arc::new(LockGuard(Copied::start(remove_locks)?)),
     };
     *current = Arc::downgrade(&guard);
-    let names: Vec<u8> = [mark, lock].iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect();
+    let names: Vec<u8> = [mark, lock]
+        .iter()
+        .flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat())
+        .collect();
     if names.len() > LONGEST {
         return None;
     }
@@ -61,60 +71,78 @@ pub(super) fn guard(mark: &Path, lock: &Path) -> Option<Arc<LockGuard>> {
 }
 
 impl GroupGuard {
-    /// Gets ready before the processes are started.
+    /// Call this before the processes are started.
     pub(super) fn start() -> Option<Self> {
         Copied::start(kill_group).map(Self)
     }
 
-    /// Names the group.
+    /// Sets the group.
     pub(super) fn watch(&self, group: Pid) {
         let _ = write(&self.0.pipe, &group.as_raw_nonzero().get().to_ne_bytes());
     }
 }
 
 impl Copied {
-    /// Has the copy do something, which must only make system calls and allocate nothing, at the end of this process.
-    #[expect(unsafe_code, reason = "a copy of the process starts at once and needs no program of its own")]
+    /// Forks a process that runs `serve` at the end of this one. `serve` must only make system
+    /// calls and must not allocate.
+    #[expect(
+        unsafe_code,
+        reason = "a copy of the process starts at once and needs no program of its own"
+    )]
     fn start(at_end: fn()) -> Option<Self> {
         let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC).ok()?;
         let mut before = SigSet::empty();
-        // No handler of piton may run in the copy.
-        nix::sys::signal::pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before)).ok()?;
-        // SAFETY: `serve` only makes system calls and allocates nothing, as is needed in a copy of a process with threads.
+        // No signal handler of piton may run in the child.
+        nix::sys::signal::pthread_sigmask(
+            SigmaskHow::SIG_SETMASK,
+            Some(&SigSet::all()),
+            Some(&mut before),
+        )
+        .ok()?;
+        // SAFETY: `serve` only makes system calls and does not allocate, as required after a fork
+        // of a process with threads.
         let process = unsafe { libc::fork() };
         if process == 0 {
             serve(theirs.as_raw_fd(), at_end);
         }
         let _ = before.thread_set_mask();
-        Some(Self { pipe: ours, process: Pid::from_raw(process).filter(|_| process > 0)? })
+        Some(Self {
+            pipe: ours,
+            process: Pid::from_raw(process).filter(|_| process > 0)?,
+        })
     }
 }
 
 impl Drop for Copied {
     fn drop(&mut self) {
-        // Nothing is left to do. It is waited for, so that nothing of piton's is left as a zombie.
+        // Nothing is left to do. Wait for it, so that no zombie remains.
         let _ = kill_process(self.process, Signal::KILL);
-        while waitpid(Some(self.process), WaitOptions::empty()).is_err_and(|err| err == Errno::INTR) {}
+        while waitpid(Some(self.process), WaitOptions::empty()).is_err_and(|err| err == Errno::INTR)
+        {
+        }
     }
 }
 
-/// The life of a guard.
-#[expect(unsafe_code, reason = "descriptors of other owners are closed, and the process ends without their farewells")]
+/// The main function of a guard.
+#[expect(
+    unsafe_code,
+    reason = "descriptors of other owners are closed, and the process ends without their farewells"
+)]
 fn serve(pipe: RawFd, at_end: fn()) -> ! {
-    // A kill of piton's process group must not reach it.
+    // A kill of piton's process group must not reach the guard.
     let _ = setsid();
-    // SAFETY: this is a copy of a process, in which only this function runs. It uses no other descriptor than the pipe, and
-    // what holds one is never dropped.
+    // SAFETY: in this forked process only this function runs. It uses no descriptor but the pipe,
+    // and owners of other descriptors are never dropped.
     unsafe {
         libc::dup2(pipe, 0);
         close_from(1);
     }
     at_end();
-    // SAFETY: nothing has to be done before the end.
+    // SAFETY: nothing has to be cleaned up before the exit.
     unsafe { libc::_exit(0) }
 }
 
-/// Reads the names of locks until piton ends, and removes them.
+/// Reads the names of locks until piton ends, then removes them.
 fn remove_locks() {
     let mut names = [0; NAMES];
     let mut length = 0;
@@ -134,7 +162,7 @@ fn remove_locks() {
     }
 }
 
-/// Reads the number of a group; when piton ends, the group is killed.
+/// Reads a group id; kills the group when piton ends.
 fn kill_group() {
     let mut number = [0; size_of::<i32>()];
     let mut rest = [0; 1];
@@ -160,18 +188,29 @@ fn next<'n>(names: &mut &'n [u8]) -> Option<&'n CStr> {
     Some(name)
 }
 
-/// Removes a lock if it is a name of the mark.
+/// Removes a lock if it is a hard link to the mark.
 fn remove_lock(mark: &CStr, lock: &CStr) -> Result<(), Errno> {
-    let file = open(mark, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
-    retry_on_intr(|| flock(&file, FlockOperation::LockExclusive))?;
+    let file = open(
+        mark,
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    flock(&file, FlockOperation::LockExclusive)?;
     let (ours, found) = (fstat(&file)?, lstat(lock)?);
-    if (ours.st_dev, ours.st_ino) == (found.st_dev, found.st_ino) { unlink(lock) } else { Ok(()) }
+    if (ours.st_dev, ours.st_ino) == (found.st_dev, found.st_ino) {
+        unlink(lock)
+    } else {
+        Ok(())
+    }
 }
 
 /// Closes all descriptors from a number on.
-#[expect(unsafe_code, reason = "no safe wrapper closes descriptors of unknown owners")]
+#[expect(
+    unsafe_code,
+    reason = "no safe wrapper closes descriptors of unknown owners"
+)]
 unsafe fn close_from(first: RawFd) {
-    // SAFETY: the caller uses none of them any more.
+    // SAFETY: the caller no longer uses them.
     unsafe {
         #[cfg(target_os = "linux")]
         if libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) == 0 {

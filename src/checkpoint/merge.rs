@@ -1,4 +1,4 @@
-//! Three-way merging of one file: what a step did, on top of what somebody else has there.
+//! Three-way merge of one file: the changes of a step on top of concurrent changes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use super::error::CheckpointError;
 use super::object::{Entry, FileMode, ObjectId};
 use super::objects::Objects;
 
-/// What came out of merging one file.
+/// The result of merging one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Merged {
-    /// Both sides fit; this is to be there.
+    /// Both sides fit; the merged entry.
     Clean(Option<Entry>),
-    /// Both sides changed the same lines, or one side is not a text.
+    /// Both sides changed the same lines, or one side is not text.
     Overlap,
 }
 
@@ -25,14 +25,16 @@ pub(crate) fn three_way(
     ours: Option<Entry>,
     theirs: Option<Entry>,
 ) -> Result<Merged, CheckpointError> {
-    merge(base, ours, theirs, &|id| objects.read(id), &|merged| objects.write_blob(merged))
+    merge(base, ours, theirs, &|id| objects.read(id), &|merged| {
+        objects.write_blob(merged)
+    })
 }
 
-/// Merged texts that exist in memory only, so that others can be merged on top of them.
+/// Merged texts in memory, so that further merges can use them.
 #[derive(Default)]
 pub(crate) struct Scratch(RefCell<BTreeMap<ObjectId, Vec<u8>>>);
 
-/// As [`three_way`], to compare the result with something: nothing is stored.
+/// As [`three_way`], without storing the result.
 pub(crate) fn three_way_in_memory(
     objects: &Objects<'_>,
     scratch: &Scratch,
@@ -45,7 +47,10 @@ pub(crate) fn three_way_in_memory(
         None => objects.read(id),
     };
     merge(base, ours, theirs, &read, &|merged| {
-        let name = objects.format().name(ObjectType::Blob, merged).map_err(CheckpointError::git("name an object"))?;
+        let name = objects
+            .format()
+            .name(ObjectType::Blob, merged)
+            .map_err(CheckpointError::git("name an object"))?;
         scratch.0.borrow_mut().insert(name, merged.to_vec());
         Ok(name)
     })
@@ -64,8 +69,13 @@ fn merge(
     if ours == base {
         return Ok(Merged::Clean(theirs));
     }
-    let (Some(base), Some(ours), Some(theirs)) = (base, ours, theirs) else { return Ok(Merged::Overlap) };
-    if ![base, ours, theirs].iter().all(|entry| entry.mode.is_file()) {
+    let (Some(base), Some(ours), Some(theirs)) = (base, ours, theirs) else {
+        return Ok(Merged::Overlap);
+    };
+    if ![base, ours, theirs]
+        .iter()
+        .all(|entry| entry.mode.is_file())
+    {
         return Ok(Merged::Overlap);
     }
     let mode = merge_modes(base.mode, ours.mode, theirs.mode);
@@ -83,14 +93,17 @@ fn merge(
     Ok(Merged::Clean(Some(Entry { mode, id })))
 }
 
-/// Two kinds of file leave no room for a conflict: if both sides changed it, they agree.
+/// Merges modes. There are only two kinds of file, so if both sides changed the mode, they agree.
 fn merge_modes(base: FileMode, ours: FileMode, theirs: FileMode) -> FileMode {
     if ours == base { theirs } else { ours }
 }
 
 pub(super) fn merge_text(contents: &[Vec<u8>; 3]) -> Result<Option<Vec<u8>>, CheckpointError> {
-    // As git does: a NUL in the beginning makes a file binary.
-    if contents.iter().any(|content| content.iter().take(8000).any(|byte| *byte == 0)) {
+    // Like git: a NUL near the beginning makes a file binary.
+    if contents
+        .iter()
+        .any(|content| content.iter().take(8000).any(|byte| *byte == 0))
+    {
         return Ok(None);
     }
     let [base, ours, theirs] = contents;
@@ -99,6 +112,7 @@ pub(super) fn merge_text(contents: &[Vec<u8>; 3]) -> Result<Option<Vec<u8>>, Che
         input.content(content);
         input
     });
-    let merged = merge_file(&inputs[0], &inputs[1], &inputs[2], None).map_err(CheckpointError::git("merge a file"))?;
+    let merged = merge_file(&inputs[0], &inputs[1], &inputs[2], None)
+        .map_err(CheckpointError::git("merge a file"))?;
     Ok(merged.is_automergeable().then(|| merged.content().to_vec()))
 }

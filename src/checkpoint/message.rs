@@ -1,9 +1,9 @@
-//! The message of a checkpoint's commit: what a stranger reads in `git log`, and what git parses.
+//! The commit message of a checkpoint, readable in `git log` and parsable by git.
 //!
-//! A subject, a given body, a stat line, `[directive: NAME]` in a paragraph of its own, then our
-//! trailers as the last paragraph: git takes only that one for trailers, so nothing above it can add
-//! one. Text of tools and agents is cleaned ([`given`]) so that it cannot look like ours either.
-//! [`MessageParts`] is the type to read first; [`trailer`] reads messages back as git does.
+//! A subject, a given body, a stat line, `[directive: NAME]` in its own paragraph, then piton's
+//! trailers as the last paragraph: git reads trailers only there, so text above it cannot add one.
+//! Text of tools and agents is cleaned ([`given`]) so that it cannot look like piton's own.
+//! [`MessageParts`] is the type to read first; [`trailer`] parses messages as git does.
 
 mod draft;
 mod given;
@@ -17,7 +17,7 @@ use super::delta::Change;
 use super::error::CheckpointError;
 use super::object::ObjectId;
 
-pub(crate) use draft::{Draft, Origin, origin};
+pub(crate) use draft::{CommitOrigin, MessageDraft, origin};
 pub(crate) use trailer::parse_trailers;
 
 /// The longest generated subject, in characters.
@@ -25,27 +25,23 @@ const SUBJECT: usize = 72;
 /// The longest name or trailer, in characters.
 const NAME: usize = 200;
 
-/// What a message is made of.
+/// The parts of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct MessageParts<'a> {
     /// The message that the user or an agent wrote; its first line is the subject.
     pub(crate) given: Option<&'a str>,
-    /// What was done, in words, or the name of the step; for a generated subject.
+    /// The operation, or the name of the step; for a generated subject.
     pub(crate) operation: Option<&'a str>,
-    /// What the commit changes.
     pub(crate) changes: &'a [Change],
-    /// The name of the directive that asked for the checkpoint.
+    /// The directive that asked for the checkpoint.
     pub(crate) directive: Option<&'a str>,
-    /// The last paragraph.
     pub(crate) trailers: Trailers,
 }
 
-/// The last paragraph of a message: where the commit comes from.
+/// The last paragraph of a message: the origin of the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Trailers {
-    /// The run.
     pub(crate) run: String,
-    /// The step.
     pub(crate) step: String,
     /// The tool, as `id@version`.
     pub(crate) tool: Option<String>,
@@ -53,11 +49,11 @@ pub(crate) struct Trailers {
     pub(crate) directive: Option<String>,
     /// The head of the journal, as `sha256:…`.
     pub(crate) journal: String,
-    /// The commits that this one takes back.
+    /// The commits that this one undoes.
     pub(crate) undoes: Vec<ObjectId>,
 }
 
-/// Writes the message. The same parts make the same message.
+/// Builds the message. It is deterministic.
 pub(crate) fn compose(parts: &MessageParts<'_>) -> Result<String, CheckpointError> {
     let mut paragraphs = Vec::new();
     if let Some(text) = parts.given {
@@ -65,7 +61,10 @@ pub(crate) fn compose(parts: &MessageParts<'_>) -> Result<String, CheckpointErro
         paragraphs.push(given.subject);
         paragraphs.extend(given.body);
     } else {
-        let operation = parts.operation.map(|text| checked("the operation", text)).transpose()?;
+        let operation = parts
+            .operation
+            .map(|text| checked("the operation", text))
+            .transpose()?;
         paragraphs.push(summary::subject(operation, parts.changes));
     }
     if !parts.changes.is_empty() {
@@ -82,9 +81,10 @@ pub(crate) fn compose(parts: &MessageParts<'_>) -> Result<String, CheckpointErro
     Ok(paragraphs.join("\n\n") + "\n")
 }
 
-/// Refuses a message or a step's name that [`compose`] would refuse, before there is anything to commit.
+/// Refuses a message or a step name that [`compose`] would refuse, before there is anything to
+/// commit.
 pub(crate) fn check(given: Option<&str>, name: &str) -> Result<(), CheckpointError> {
-    // Steps that take this one back are named after it.
+    // Steps that undo this one contain its name.
     checked("the step's name", &format!("{} restore {name}", u32::MAX))
         .map_err(|_| invalid("the step's name", name))?;
     checked("the step's name", name)?;
@@ -92,12 +92,15 @@ pub(crate) fn check(given: Option<&str>, name: &str) -> Result<(), CheckpointErr
 }
 
 impl Trailers {
-    /// The trailers of a message that are ours; none when one that every checkpoint has is missing
-    /// or one of them is there twice.
+    /// Piton's trailers in a message; `None` if a required one is missing or one of them is
+    /// repeated.
     pub(crate) fn find(message: &str) -> Option<Self> {
         let found = parse_trailers(message);
         let one = |key: &str| {
-            let mut values = found.iter().filter(|(name, _)| name == key).map(|(_, value)| value.clone());
+            let mut values = found
+                .iter()
+                .filter(|(name, _)| name == key)
+                .map(|(_, value)| value.clone());
             let first = values.next();
             values.next().is_none().then_some(first)
         };
@@ -109,16 +112,23 @@ impl Trailers {
             journal: one("Piton-Journal")??,
             undoes: {
                 let values = found.iter().filter(|(name, _)| name == "Piton-Undoes");
-                values.map(|(_, value)| value.parse().ok()).collect::<Option<Vec<_>>>()?
+                values
+                    .map(|(_, value)| value.parse().ok())
+                    .collect::<Option<Vec<_>>>()?
             },
         })
     }
 
-    /// Whether they look as if piton had written them.
+    /// Whether they have the form that piton writes.
     pub(crate) fn is_well_formed(&self) -> bool {
-        let number = self.step.split_once(' ').map_or(self.step.as_str(), |(number, _)| number);
+        let number = self
+            .step
+            .split_once(' ')
+            .map_or(self.step.as_str(), |(number, _)| number);
         let digits = self.journal.strip_prefix("sha256:").unwrap_or_default();
-        number.parse::<u32>().is_ok() && digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+        number.parse::<u32>().is_ok()
+            && digits.len() == 64
+            && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     }
 
     fn block(&self) -> Result<String, CheckpointError> {
@@ -129,7 +139,11 @@ impl Trailers {
             ("Piton-Tool", "the tool", self.tool.as_ref()),
             ("Piton-Directive", "the directive", self.directive.as_ref()),
         ];
-        lines.extend(undoes.iter().map(|id| ("Piton-Undoes", "the commit", Some(id))));
+        lines.extend(
+            undoes
+                .iter()
+                .map(|id| ("Piton-Undoes", "the commit", Some(id))),
+        );
         lines.push(("Piton-Journal", "the journal's hash", Some(&self.journal)));
         let lines: Result<Vec<String>, CheckpointError> = lines
             .into_iter()
@@ -140,14 +154,20 @@ impl Trailers {
     }
 }
 
-/// A name that may stand in a message: one line, nothing hidden in it.
+/// Checks a name for a message: one line, no hidden characters.
 fn checked<'a>(what: &'static str, text: &'a str) -> Result<&'a str, CheckpointError> {
-    let fits =
-        !text.is_empty() && text.trim() == text && text.chars().count() <= NAME && !text.chars().any(is_deceptive);
-    if fits { Ok(text) } else { Err(invalid(what, text)) }
+    let fits = !text.is_empty()
+        && text.trim() == text
+        && text.chars().count() <= NAME
+        && !text.chars().any(is_deceptive);
+    if fits {
+        Ok(text)
+    } else {
+        Err(invalid(what, text))
+    }
 }
 
-/// Characters that move, hide or break text: controls, line separators and the marks that reorder it.
+/// Characters that move, hide or break text: controls, line separators and bidirectional marks.
 fn is_deceptive(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
@@ -162,7 +182,7 @@ fn invalid(what: &'static str, text: &str) -> CheckpointError {
     CheckpointError::InvalidMessage { what, text: shown }
 }
 
-/// The text with what cannot be seen written out.
+/// The text with invisible characters escaped.
 fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -177,16 +197,24 @@ fn escaped(text: &str) -> String {
 
 /// The last line of `git diff --stat`.
 fn stat_line(changes: &[Change]) -> String {
-    let count = |number: u64, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
+    let count = |number: u64, one: &str, many: &str| {
+        format!("{number} {}", if number == 1 { one } else { many })
+    };
     let insertions: u64 = changes.iter().map(|change| change.insertions).sum();
     let deletions: u64 = changes.iter().map(|change| change.deletions).sum();
     let mut line = count(changes.len() as u64, "file changed", "files changed");
-    // Git names a zero only when both are zero.
+    // Git shows a zero only when both are zero.
     if insertions > 0 || deletions == 0 {
-        line = format!("{line}, {}", count(insertions, "insertion(+)", "insertions(+)"));
+        line = format!(
+            "{line}, {}",
+            count(insertions, "insertion(+)", "insertions(+)")
+        );
     }
     if deletions > 0 || insertions == 0 {
-        line = format!("{line}, {}", count(deletions, "deletion(-)", "deletions(-)"));
+        line = format!(
+            "{line}, {}",
+            count(deletions, "deletion(-)", "deletions(-)")
+        );
     }
     line
 }

@@ -1,4 +1,4 @@
-//! What git stores: names of objects, kinds of files, and one file of a tree.
+//! Git's object ids, file modes, and tree entries.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
 
-/// How a repository names its objects (`extensions.objectFormat`). All names in one repository have the same format.
+/// The object format of a repository (`extensions.objectFormat`). All ids in one repository have
+/// the same format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ObjectFormat {
     /// SHA-1: 20 bytes, 40 digits.
@@ -19,48 +20,43 @@ pub enum ObjectFormat {
     Sha256,
 }
 
-/// The name of an object, or a checksum of a file of git: a hash of either format.
+/// An object id, or the checksum of a git file: a hash of either format.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
-    /// Zero after the last byte of a shorter name, so that names compare like their digits.
+    /// Zero after the last byte of a shorter id, so that ids compare like their digits.
     bytes: [u8; LONGEST],
     format: ObjectFormat,
 }
 
-/// The bytes of the longest name.
+/// The size of the longest id.
 const LONGEST: usize = 32;
 
-/// A hash that is being computed.
 #[derive(Clone)]
 pub(crate) enum Hasher {
     Sha1(Sha1),
     Sha256(Sha256),
 }
 
-/// What kind of file a tree names.
+/// The kind of a tree entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileMode {
-    /// An ordinary file.
     Regular,
-    /// A file that may be executed.
+    /// An executable file.
     Executable,
-    /// A symbolic link; its content is the target.
     Symlink,
     /// A commit of another repository.
     Gitlink,
 }
 
-/// One file of a tree.
+/// A tree entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Entry {
-    /// Its kind.
     pub mode: FileMode,
-    /// Its content.
     pub id: ObjectId,
 }
 
 impl ObjectFormat {
-    /// How many bytes a name has.
+    /// The size of an id in bytes.
     pub const fn size(self) -> usize {
         match self {
             Self::Sha1 => 20,
@@ -68,7 +64,7 @@ impl ObjectFormat {
         }
     }
 
-    /// The format whose names have this many bytes.
+    /// The format with this id size.
     const fn of_size(bytes: usize) -> Option<Self> {
         match bytes {
             20 => Some(Self::Sha1),
@@ -77,7 +73,7 @@ impl ObjectFormat {
         }
     }
 
-    /// Begins a hash.
+    /// Starts a hash.
     pub(crate) fn hasher(self) -> Hasher {
         match self {
             Self::Sha1 => Hasher::Sha1(Sha1::new()),
@@ -85,21 +81,20 @@ impl ObjectFormat {
         }
     }
 
-    /// The hash of some bytes.
     pub(crate) fn digest(self, bytes: &[u8]) -> ObjectId {
         let mut hasher = self.hasher();
         hasher.update(bytes);
         hasher.finish()
     }
 
-    /// The name of an object.
+    /// The id of an object.
     pub(crate) fn name(self, kind: ObjectType, data: &[u8]) -> Result<ObjectId, git2::Error> {
         git2::Oid::hash_object_ext(kind, data, self.into()).map(ObjectId::from)
     }
 
-    /// Takes a name off the beginning of some bytes; none when they are too few.
+    /// Takes an id off the beginning of some bytes; `None` if there are too few.
     pub(crate) fn take(self, rest: &mut &[u8]) -> Option<ObjectId> {
-        // An index has thousands of names: copies of a known length need no call.
+        // An index has thousands of ids: copies of a constant length need no call.
         match self {
             Self::Sha1 => take_sized::<20>(self, rest),
             Self::Sha256 => take_sized::<32>(self, rest),
@@ -134,7 +129,6 @@ impl From<ObjectFormat> for git2::ObjectFormat {
 }
 
 impl Hasher {
-    /// Adds bytes.
     pub(crate) fn update(&mut self, bytes: impl AsRef<[u8]>) {
         match self {
             Self::Sha1(hash) => hash.update(bytes),
@@ -142,7 +136,6 @@ impl Hasher {
         }
     }
 
-    /// The hash of all bytes that were added.
     pub(crate) fn finish(self) -> ObjectId {
         match self {
             Self::Sha1(hash) => ObjectId::padded(ObjectFormat::Sha1, &hash.finalize()),
@@ -152,33 +145,35 @@ impl Hasher {
 }
 
 impl ObjectId {
-    /// The tree without files, in SHA-1.
+    /// The empty tree in SHA-1.
     const EMPTY_TREE_SHA1: Self = Self::padded(
         ObjectFormat::Sha1,
         b"\x4b\x82\x5d\xc6\x42\xcb\x6e\xb9\xa0\x60\xe5\x4b\xf8\xd6\x92\x88\xfb\xee\x49\x04",
     );
-    /// The tree without files, in SHA-256.
+    /// The empty tree in SHA-256.
     const EMPTY_TREE_SHA256: Self = Self::padded(
         ObjectFormat::Sha256,
         b"\x6e\xf1\x9b\x41\x22\x5c\x53\x69\xf1\xc1\x04\xd4\x5d\x8d\x85\xef\xa9\xb0\x57\xb5\x3b\x14\xb4\xb9\xb9\x39\xdd\x74\xde\xcc\x53\x21",
     );
-    /// The blob without bytes, in SHA-1.
+    /// The empty blob in SHA-1.
     const EMPTY_BLOB_SHA1: Self = Self::padded(
         ObjectFormat::Sha1,
         b"\xe6\x9d\xe2\x9b\xb2\xd1\xd6\x43\x4b\x8b\x29\xae\x77\x5a\xd8\xc2\xe4\x8c\x53\x91",
     );
-    /// The blob without bytes, in SHA-256.
+    /// The empty blob in SHA-256.
     const EMPTY_BLOB_SHA256: Self = Self::padded(
         ObjectFormat::Sha256,
         b"\x47\x3a\x0f\x4c\x3b\xe8\xa9\x36\x81\xa2\x67\xe3\xb1\xe9\xa7\xdc\xda\x11\x85\x43\x6f\xe1\x41\xf7\x74\x91\x20\xa3\x03\x72\x18\x13",
     );
 
-    /// No object: what git writes where there is none.
+    /// The null id, which git writes for no object.
     pub const fn zero(format: ObjectFormat) -> Self {
-        Self { bytes: [0; LONGEST], format }
+        Self {
+            bytes: [0; LONGEST],
+            format,
+        }
     }
 
-    /// The tree without files.
     pub const fn empty_tree(format: ObjectFormat) -> Self {
         match format {
             ObjectFormat::Sha1 => Self::EMPTY_TREE_SHA1,
@@ -186,44 +181,40 @@ impl ObjectId {
         }
     }
 
-    /// Takes over the bytes of a name; none when there are too many or too few.
+    /// An id from bytes; `None` if their number is wrong.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         Some(Self::padded(ObjectFormat::of_size(bytes.len())?, bytes))
     }
 
-    /// A name from bytes of the right number.
+    /// An id from the right number of bytes.
     const fn padded(format: ObjectFormat, name: &[u8]) -> Self {
         let mut bytes = [0; LONGEST];
         bytes.split_at_mut(format.size()).0.copy_from_slice(name);
         Self { bytes, format }
     }
 
-    /// The bytes of the name.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.split_at(self.format.size()).0
     }
 
-    /// The format of the name.
     pub const fn format(&self) -> ObjectFormat {
         self.format
     }
 
-    /// Whether it stands for no object.
+    /// Whether it is the null id.
     pub fn is_zero(&self) -> bool {
         self.bytes == [0; LONGEST]
     }
 
-    /// Whether it is the tree without files.
     pub fn is_empty_tree(&self) -> bool {
         *self == Self::empty_tree(self.format)
     }
 
-    /// Whether it is the blob without bytes.
     pub fn is_empty_blob(&self) -> bool {
         *self == Self::EMPTY_BLOB_SHA1 || *self == Self::EMPTY_BLOB_SHA256
     }
 
-    /// The beginning of the name, as people quote it.
+    /// The abbreviated id.
     pub fn short(&self) -> String {
         self.to_string().chars().take(10).collect()
     }
@@ -236,7 +227,10 @@ impl From<git2::Oid> for ObjectId {
 }
 
 impl From<ObjectId> for git2::Oid {
-    #[expect(clippy::expect_used, reason = "20 or 32 bytes are always the name of an object")]
+    #[expect(
+        clippy::expect_used,
+        reason = "20 or 32 bytes are always the name of an object"
+    )]
     fn from(id: ObjectId) -> Self {
         Self::from_bytes(id.as_bytes()).expect("20 or 32 bytes")
     }
@@ -244,7 +238,9 @@ impl From<ObjectId> for git2::Oid {
 
 impl fmt::Display for ObjectId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_bytes().iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+        self.as_bytes()
+            .iter()
+            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
     }
 }
 
@@ -254,7 +250,7 @@ impl fmt::Debug for ObjectId {
     }
 }
 
-/// Text that is not the name of an object.
+/// The text is not an object id.
 #[derive(Debug, thiserror::Error)]
 #[error("an object is named by 40 or 64 hexadecimal digits")]
 pub struct InvalidObjectId;
@@ -263,7 +259,8 @@ impl FromStr for ObjectId {
     type Err = InvalidObjectId;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let format = ObjectFormat::of_size(text.len() / 2).filter(|_| text.len().is_multiple_of(2) && text.is_ascii());
+        let format = ObjectFormat::of_size(text.len() / 2)
+            .filter(|_| text.len().is_multiple_of(2) && text.is_ascii());
         let format = format.ok_or(InvalidObjectId)?;
         let mut bytes = [0; LONGEST];
         for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
@@ -282,12 +279,14 @@ impl Serialize for ObjectId {
 
 impl<'de> Deserialize<'de> for ObjectId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
     }
 }
 
 impl FileMode {
-    /// The number in trees and in the index.
+    /// The mode in trees and in the index.
     pub const fn bits(self) -> u32 {
         match self {
             Self::Regular => 0o100_644,
@@ -297,7 +296,7 @@ impl FileMode {
         }
     }
 
-    /// The kind of a number in a tree or index; folders and unknown kinds have none.
+    /// The kind for a mode in a tree or index; `None` for folders and unknown modes.
     pub const fn from_bits(bits: u32) -> Option<Self> {
         match bits & 0o170_000 {
             0o100_000 if bits & 0o100 != 0 => Some(Self::Executable),
@@ -308,7 +307,7 @@ impl FileMode {
         }
     }
 
-    /// Whether it is a file with content of its own, executable or not.
+    /// Whether it is a file with its own content, executable or not.
     pub const fn is_file(self) -> bool {
         matches!(self, Self::Regular | Self::Executable)
     }
@@ -343,7 +342,10 @@ mod tests {
     #[test]
     fn known_names_are_those_that_git_computes() {
         for format in [ObjectFormat::Sha1, ObjectFormat::Sha256] {
-            assert_eq!(format.name(ObjectType::Tree, b"").unwrap(), ObjectId::empty_tree(format));
+            assert_eq!(
+                format.name(ObjectType::Tree, b"").unwrap(),
+                ObjectId::empty_tree(format)
+            );
             let blob = format.name(ObjectType::Blob, b"").unwrap();
             assert!(blob.is_empty_blob() && !blob.is_empty_tree() && !blob.is_zero());
             assert_eq!(format.digest(b"blob 0\0"), blob, "both ways of hashing");
@@ -359,9 +361,15 @@ mod tests {
             assert_eq!(ObjectId::from(git2::Oid::from(id)), id);
             assert_eq!(ObjectId::from_bytes(id.as_bytes()), Some(id));
             let mut rest = id.as_bytes();
-            assert_eq!((format.take(&mut rest), rest.len(), format.take(&mut rest)), (Some(id), 0, None));
+            assert_eq!(
+                (format.take(&mut rest), rest.len(), format.take(&mut rest)),
+                (Some(id), 0, None)
+            );
         }
-        assert_ne!(ObjectId::zero(ObjectFormat::Sha1), ObjectId::zero(ObjectFormat::Sha256));
+        assert_ne!(
+            ObjectId::zero(ObjectFormat::Sha1),
+            ObjectId::zero(ObjectFormat::Sha256)
+        );
         for length in [0, 39, 41, 63, 65] {
             assert!("a".repeat(length).parse::<ObjectId>().is_err(), "{length}");
         }

@@ -1,14 +1,16 @@
-//! The objects of a repository, with what libgit2 leaves out: two places, and surviving a power loss.
+//! Access to objects in two places, with the durability that libgit2 lacks.
 //!
-//! Everything is read from the user's object database and from piton's private store. What is written goes
-//! to one of them: [`Objects::of`] writes to the store, [`Objects::of_user`] to the user's object database.
-//! libgit2 would not write an object that the other place has; here each place is asked by itself.
+//! Objects are read from the user's object database and from piton's private store. Writes go to
+//! one of them: [`Objects::of`] writes to the store, [`Objects::of_user`] to the user's object
+//! database. libgit2 would not write an object that the other place has; here each place is checked
+//! separately.
 //!
-//! Many objects go into one pack: [`Objects::copy_all`] decides that for what is copied, and after
-//! [`Objects::gather`] everything that is written waits until it is staged.
+//! Many objects go into one pack: [`Objects::copy_all`] decides that for copies, and after
+//! [`Objects::gather`] all written objects wait until they are staged.
 //!
-//! [`Objects`] remembers what it wrote. A caller stages all of it ([`Objects::stage`]) before it writes a line of
-//! the journal that names any of it, and syncs it ([`Objects::sync`]) before it writes anything else that does.
+//! [`Objects`] remembers what it wrote. A caller stages all of it ([`Objects::stage`]) before it
+//! writes a journal line that refers to it, and syncs it ([`Objects::sync`]) before it writes
+//! anything else that does.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeSet, HashSet};
@@ -27,15 +29,16 @@ use super::substitution::{Replacements, shown};
 use super::tree::ReadTrees;
 use crate::disk::Disk;
 
-/// An object of this size has a file of its own, which can be shared by a hard link, also among many.
+/// An object of this size gets its own file, which can be shared by a hard link, even in a large
+/// batch.
 const LARGE: usize = 1 << 20;
-/// So many bytes are deflated at once.
+/// How many bytes are compressed at once.
 const BATCH: usize = 16 << 20;
 
 /// Where new objects go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Destination {
-    /// Piton's own store.
+    /// Piton's private store.
     Store,
     /// The user's object database.
     User,
@@ -44,7 +47,7 @@ enum Destination {
 /// Reads and writes objects of a repository.
 pub(crate) struct Objects<'repo> {
     repository: &'repo Repository,
-    /// The user's objects, and the private ones as its alternate.
+    /// The user's objects, with the private store as an alternate.
     odb: Odb<'repo>,
     /// The user's objects alone.
     users_alone: OnceCell<Odb<'static>>,
@@ -53,17 +56,17 @@ pub(crate) struct Objects<'repo> {
     destination: Destination,
     /// The user's loose objects.
     users: PathBuf,
-    /// What git shows in the place of objects.
+    /// Git's replacement objects.
     replacements: Arc<Replacements>,
-    /// The files that are not on disk yet.
+    /// The files that are not synced yet.
     written: RefCell<BTreeSet<PathBuf>>,
-    /// The folders in which files that are on disk got another name.
+    /// The folders with new hard links to synced files.
     linked: RefCell<BTreeSet<PathBuf>>,
-    /// What this value wrote into packs of the user, which libgit2 has not looked for since.
+    /// Objects that this value wrote to packs of the user and that libgit2 has not seen yet.
     packed: RefCell<HashSet<ObjectId>>,
-    /// What is stored together when it is staged; none while everything is stored at once.
+    /// Objects that are stored together when they are staged; `None` if each is stored at once.
     gathering: RefCell<Option<Gathering>>,
-    /// The trees that were read last.
+    /// A cache of trees.
     pub(super) trees: ReadTrees,
 }
 
@@ -73,15 +76,21 @@ impl<'repo> Objects<'repo> {
         Self::with(repository, Destination::Store)
     }
 
-    /// The objects of a repository; new ones go to the user's object database. Only for what a commit, the user's
-    /// index or the log of a run needs.
+    /// The objects of a repository; new ones go to the user's object database. Only for objects
+    /// that a commit, the user's index or the log of a run needs.
     pub(crate) fn of_user(repository: &'repo Repository) -> Result<Self, CheckpointError> {
         Self::with(repository, Destination::User)
     }
 
-    fn with(repository: &'repo Repository, destination: Destination) -> Result<Self, CheckpointError> {
+    fn with(
+        repository: &'repo Repository,
+        destination: Destination,
+    ) -> Result<Self, CheckpointError> {
         repository.attach_store()?;
-        let odb = repository.git.odb().map_err(CheckpointError::git("open the object database"))?;
+        let odb = repository
+            .git
+            .odb()
+            .map_err(CheckpointError::git("open the object database"))?;
         let users = repository.git.commondir().join("objects");
         let (store, disk) = (&repository.store, &repository.disk);
         let (written, linked) = (RefCell::default(), RefCell::default());
@@ -103,26 +112,28 @@ impl<'repo> Objects<'repo> {
         })
     }
 
-    /// How objects are named.
     pub(crate) fn format(&self) -> ObjectFormat {
         self.repository.format()
     }
 
-    /// Lets everything wait that is written to the store, until it is staged: many objects become one pack. Until
-    /// then only this value can read it, libgit2 cannot.
+    /// Delays writes to the store until they are staged, so that many objects become one pack.
+    /// Until then only this value can read them; libgit2 cannot.
     pub(crate) fn gather(&self) {
         if self.destination == Destination::Store {
             self.gathering.borrow_mut().get_or_insert_default();
         }
     }
 
-    /// Stores an object unless its place has it already.
+    /// Stores an object unless its destination already has it.
     pub(crate) fn write(&self, kind: ObjectType, data: &[u8]) -> Result<ObjectId, CheckpointError> {
-        let name = self.format().name(kind, data).map_err(CheckpointError::git("name an object"))?;
+        let name = self
+            .format()
+            .name(kind, data)
+            .map_err(CheckpointError::git("name an object"))?;
         self.write_named(name, kind, data)
     }
 
-    /// As [`Self::write`] for an object whose name is known.
+    /// As [`Self::write`] for an object whose id is known.
     pub(crate) fn write_named(
         &self,
         name: ObjectId,
@@ -151,31 +162,45 @@ impl<'repo> Objects<'repo> {
     /// Stores the contents of many files in the private store.
     pub(crate) fn write_blobs(&self, blobs: &[Blob]) -> Result<(), CheckpointError> {
         let new = blobs.iter().filter(|blob| !self.is_stored(blob.id));
-        self.put(&new.map(|blob| (blob.id, ObjectType::Blob, blob.bytes.as_slice())).collect::<Vec<_>>())
+        self.put(
+            &new.map(|blob| (blob.id, ObjectType::Blob, blob.bytes.as_slice()))
+                .collect::<Vec<_>>(),
+        )
     }
 
     /// Stores objects that the store does not have.
     fn put(&self, objects: &[(ObjectId, ObjectType, &[u8])]) -> Result<(), CheckpointError> {
         let mut gathering = self.gathering.borrow_mut();
         let Some(gathering) = gathering.as_mut() else {
-            return objects.iter().try_for_each(|(id, kind, data)| self.put_file(*id, *kind, data));
+            return objects
+                .iter()
+                .try_for_each(|(id, kind, data)| self.put_file(*id, *kind, data));
         };
-        let (large, small): (Vec<_>, Vec<_>) = objects.iter().partition(|(.., data)| data.len() >= LARGE);
+        let (large, small): (Vec<_>, Vec<_>) =
+            objects.iter().partition(|(.., data)| data.len() >= LARGE);
         gathering.add(&small, &self.store.objects())?;
-        large.iter().try_for_each(|(id, kind, data)| self.put_file(*id, *kind, data))
+        large
+            .iter()
+            .try_for_each(|(id, kind, data)| self.put_file(*id, *kind, data))
     }
 
     fn put_file(&self, id: ObjectId, kind: ObjectType, data: &[u8]) -> Result<(), CheckpointError> {
         self.store.write(id, kind, data)?;
-        self.written.borrow_mut().insert(loose_path(&self.store.objects(), id));
+        self.written
+            .borrow_mut()
+            .insert(loose_path(&self.store.objects(), id));
         Ok(())
     }
 
-    /// Stores what was gathered.
+    /// Stores the gathered objects.
     fn put_gathered(&self) -> Result<(), CheckpointError> {
-        let Some(gathering) = self.gathering.borrow_mut().as_mut().map(std::mem::take) else { return Ok(()) };
+        let Some(gathering) = self.gathering.borrow_mut().as_mut().map(std::mem::take) else {
+            return Ok(());
+        };
         match gathering.finish() {
-            Gathered::Few(few) => few.iter().try_for_each(|(id, kind, data)| self.put_file(*id, *kind, data)),
+            Gathered::Few(few) => few
+                .iter()
+                .try_for_each(|(id, kind, data)| self.put_file(*id, *kind, data)),
             Gathered::Pack(pack) => {
                 let path = pack.finish(self.disk, &|_| Ok(()))?;
                 self.store.add_pack(&path);
@@ -238,7 +263,7 @@ impl<'repo> Objects<'repo> {
         Ok(())
     }
 
-    /// An object as a pack of the store holds it, for a copy in the user's object database.
+    /// An object in its packed form, to copy it to the user's object database.
     fn packed(&self, id: ObjectId) -> Option<Packed> {
         match self.destination {
             Destination::Store => None,
@@ -246,13 +271,15 @@ impl<'repo> Objects<'repo> {
         }
     }
 
-    /// Has an object that can be read in the place where new ones go.
+    /// Copies a readable object to the destination for new objects.
     pub(crate) fn copy(&self, id: ObjectId) -> Result<(), CheckpointError> {
         match self.destination {
             Destination::Store if self.is_stored(id) => Ok(()),
             Destination::Store => {
                 if self.store.take(id, &self.users)? {
-                    self.written.borrow_mut().insert(loose_path(&self.store.objects(), id));
+                    self.written
+                        .borrow_mut()
+                        .insert(loose_path(&self.store.objects(), id));
                     return Ok(());
                 }
                 let (kind, data) = self.read_any(id)?;
@@ -264,51 +291,62 @@ impl<'repo> Objects<'repo> {
                 let (kind, data) = self.read_any(id)?;
                 self.write_named(id, kind, &data).map(|_| ())
             }
-            // Git may have packed it since the packs were last looked for.
+            // Git may have packed it since the packs were last listed.
             Destination::User if self.odb.exists(id.into()) => Ok(()),
             Destination::User => Err(missing(self.repository, id)),
         }
     }
 
-    /// Gives the user's object database an object of the store, which is on disk; says whether the store has it.
+    /// Copies a synced object of the store to the user's object database; returns whether the store
+    /// has it.
     fn give(&self, id: ObjectId) -> Result<bool, CheckpointError> {
         let is_there = self.store.give(id, &self.users)?;
         if is_there {
-            self.linked.borrow_mut().extend(loose_path(&self.users, id).parent().map(Path::to_path_buf));
+            self.linked
+                .borrow_mut()
+                .extend(loose_path(&self.users, id).parent().map(Path::to_path_buf));
         }
         Ok(is_there)
     }
 
-    /// Counts an object that libgit2 or git wrote into the user's object database among those to be synced.
+    /// Marks an object that libgit2 or git wrote to the user's object database for the next sync.
     pub(crate) fn adopt(&self, id: ObjectId) {
-        self.written.borrow_mut().insert(loose_path(&self.users, id));
+        self.written
+            .borrow_mut()
+            .insert(loose_path(&self.users, id));
     }
 
-    /// Whether an object can be used: one of the store is not swept for a while.
+    /// Whether an object can be used; protects an object of the store from the next sweeps.
     pub(crate) fn exists(&self, id: ObjectId) -> bool {
         self.is_stored(id) || self.odb.exists(id.into())
     }
 
-    /// As [`Self::exists`], for callers that only look.
+    /// As [`Self::exists`], for callers that only read.
     pub(crate) fn is_readable(&self, id: ObjectId) -> bool {
-        self.is_gathered(id) || self.store.holds(id) || self.odb.exists(id.into()) || self.store.has_stand_in(id)
+        self.is_gathered(id)
+            || self.store.holds(id)
+            || self.odb.exists(id.into())
+            || self.store.has_stand_in(id)
     }
 
-    /// Whether the private store has an object, which is not swept for a while.
+    /// Whether the private store has an object; protects it from the next sweeps.
     pub(crate) fn is_stored(&self, id: ObjectId) -> bool {
         self.is_gathered(id) || self.store.has(id) || self.store.has_stand_in(id)
     }
 
-    /// Whether an object is a large content that a filter keeps; reading it takes a process.
+    /// Whether an object is a large content that a filter stores; reading it starts a process.
     pub(crate) fn is_elsewhere(&self, id: ObjectId) -> bool {
         self.store.has_stand_in(id)
     }
 
     fn is_gathered(&self, id: ObjectId) -> bool {
-        self.gathering.borrow().as_ref().is_some_and(|gathering| gathering.holds(id))
+        self.gathering
+            .borrow()
+            .as_ref()
+            .is_some_and(|gathering| gathering.holds(id))
     }
 
-    /// What git shows in the place of an object; mostly the object itself.
+    /// The replacement that git shows for an object; usually the object itself.
     pub(crate) fn shown(&self, id: ObjectId) -> ObjectId {
         shown(&self.replacements, id)
     }
@@ -319,7 +357,12 @@ impl<'repo> Objects<'repo> {
 
     /// An object with its kind.
     pub(crate) fn read_any(&self, id: ObjectId) -> Result<(ObjectType, Vec<u8>), CheckpointError> {
-        if let Some(found) = self.gathering.borrow().as_ref().and_then(|gathering| gathering.read(id)) {
+        if let Some(found) = self
+            .gathering
+            .borrow()
+            .as_ref()
+            .and_then(|gathering| gathering.read(id))
+        {
             return Ok(found);
         }
         match self.odb.read(id.into()) {
@@ -328,15 +371,20 @@ impl<'repo> Objects<'repo> {
                 if let Some(found) = self.store.read(id)? {
                     return Ok(found);
                 }
-                let stand_in = self.store.stand_in(id)?.ok_or_else(|| missing(self.repository, id))?;
-                stand_in.read(self.repository, self, id).map(|content| (ObjectType::Blob, content))
+                let stand_in = self
+                    .store
+                    .stand_in(id)?
+                    .ok_or_else(|| missing(self.repository, id))?;
+                stand_in
+                    .read(self.repository, self, id)
+                    .map(|content| (ObjectType::Blob, content))
             }
             Err(err) => Err(CheckpointError::git("read an object")(err)),
         }
     }
 
-    /// Whether the user's object database has an object by itself.
-    fn user_has(&self, id: ObjectId) -> Result<bool, CheckpointError> {
+    /// Whether the user's object database itself has an object.
+    pub(crate) fn user_has(&self, id: ObjectId) -> Result<bool, CheckpointError> {
         if self.packed.borrow().contains(&id) {
             return Ok(true);
         }
@@ -354,32 +402,51 @@ impl<'repo> Objects<'repo> {
             }
             let _ = self.users_alone.set(odb);
         }
-        // Where the folder has no name in UTF-8, the object is stored once more, which does no harm.
-        Ok(self.users_alone.get().is_some_and(|odb| odb.exists_ext(id.into(), OdbLookupFlags::NO_REFRESH)))
+        // If the folder's path is not UTF-8, the object is stored again, which is harmless.
+        Ok(self
+            .users_alone
+            .get()
+            .is_some_and(|odb| odb.exists_ext(id.into(), OdbLookupFlags::NO_REFRESH)))
     }
 
-    /// Puts everything written so far on disk.
+    /// Syncs all written objects to disk.
     ///
-    /// A packed object has no file of its own; git's own process wrote and synced it.
+    /// A packed object has no file of its own; git's process wrote and synced it.
     pub(crate) fn sync(&self) -> Result<(), CheckpointError> {
         self.stage()?;
-        self.disk.settle().map_err(CheckpointError::io("write to disk", &self.users))
+        self.disk
+            .settle()
+            .map_err(CheckpointError::io("write to disk", &self.users))
     }
 
-    /// Stages everything written so far: it is on disk before the next line of the journal that relies on it.
+    /// Stages all written objects: they are on disk before the next journal line that relies on
+    /// them.
     pub(crate) fn stage(&self) -> Result<(), CheckpointError> {
         self.put_gathered()?;
         let written = std::mem::take(&mut *self.written.borrow_mut());
         let linked = std::mem::take(&mut *self.linked.borrow_mut());
-        self.disk.stage_paths(&written, &linked).map_err(CheckpointError::io("write to disk", &self.users))
+        self.disk
+            .stage_paths(&written, &linked)
+            .map_err(CheckpointError::io("write to disk", &self.users))
     }
 }
 
-fn add_batch(pack: &mut PackWriter, batch: &[(ObjectId, ObjectType, Vec<u8>)]) -> Result<(), CheckpointError> {
-    let objects: Vec<_> = batch.iter().map(|(id, kind, data)| (*id, *kind, data.as_slice())).collect();
-    pack_all(&objects).iter().try_for_each(|object| pack.add(object))
+fn add_batch(
+    pack: &mut PackWriter,
+    batch: &[(ObjectId, ObjectType, Vec<u8>)],
+) -> Result<(), CheckpointError> {
+    let objects: Vec<_> = batch
+        .iter()
+        .map(|(id, kind, data)| (*id, *kind, data.as_slice()))
+        .collect();
+    pack_all(&objects)
+        .iter()
+        .try_for_each(|object| pack.add(object))
 }
 
 fn missing(repository: &Repository, id: ObjectId) -> CheckpointError {
-    CheckpointError::Missing { what: format!("object {id}"), promisor: repository.promisor() }
+    CheckpointError::Missing {
+        what: format!("object {id}"),
+        promisor: repository.promisor(),
+    }
 }

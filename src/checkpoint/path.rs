@@ -1,8 +1,8 @@
-//! The name of a file in a repository, as git knows it.
+//! The path of a file in a repository, as git stores it.
 //!
-//! Bytes with `/` between folders, relative to the top of the work tree; neither UTF-8 nor
-//! printable. JSON holds such a name as it is where that is possible and quoted as git quotes it
-//! (`"bad\377"`) where not; both read back as the same bytes.
+//! Bytes with `/` between folders, relative to the top of the work tree; not necessarily UTF-8 or
+//! printable. JSON contains such a path literally if possible, and otherwise quoted as git does
+//! (`"bad\377"`); both are read as the same bytes.
 
 use std::borrow::Borrow;
 use std::ffi::OsStr;
@@ -19,13 +19,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct RepoPath(Vec<u8>);
 
 impl RepoPath {
-    /// Takes over the bytes that git uses.
+    /// A path from git's bytes.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
 
-    /// The path of something below the top of a work tree, without following links; none when it
-    /// lies outside. Both must be absolute.
+    /// The path of a file below the top of a work tree, without following links; `None` if it is
+    /// outside. Both must be absolute.
     pub fn find_below(top: &Path, path: &Path) -> Option<Self> {
         let mut plain = std::path::PathBuf::new();
         for part in path.components() {
@@ -37,10 +37,17 @@ impl RepoPath {
                 part => plain.push(part),
             }
         }
-        Some(Self(plain.strip_prefix(top).ok()?.as_os_str().as_bytes().to_vec()))
+        Some(Self(
+            plain
+                .strip_prefix(top)
+                .ok()?
+                .as_os_str()
+                .as_bytes()
+                .to_vec(),
+        ))
     }
 
-    /// The bytes that git uses.
+    /// Git's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -55,7 +62,7 @@ impl RepoPath {
         self.0.is_empty()
     }
 
-    /// The folder that holds it; the top for a name without `/`.
+    /// Its folder; the top for a name without `/`.
     #[must_use]
     pub fn parent(&self) -> Self {
         match self.0.iter().rposition(|byte| *byte == b'/') {
@@ -66,12 +73,17 @@ impl RepoPath {
 
     /// The last component.
     pub fn file_name(&self) -> &[u8] {
-        self.0.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+        self.0
+            .rsplit(|byte| *byte == b'/')
+            .next()
+            .unwrap_or_default()
     }
 
     /// The components, top first.
     pub fn components(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.split(|byte| *byte == b'/').filter(|part| !part.is_empty())
+        self.0
+            .split(|byte| *byte == b'/')
+            .filter(|part| !part.is_empty())
     }
 
     /// The path of something inside this folder.
@@ -93,12 +105,13 @@ impl RepoPath {
                 && self.0.get(folder.0.len()) == Some(&b'/'))
     }
 
-    /// Whether git would let it into a work tree: no `..`, nothing empty, no `.git` in any disguise.
+    /// Whether git would accept it in a work tree: no `..`, no empty component, no variant of
+    /// `.git`.
     pub fn is_safe(&self) -> bool {
-        super::worktree::is_safe(self)
+        super::no_follow::is_safe(self)
     }
 
-    /// The text that JSON holds.
+    /// The text for JSON.
     fn encoded(&self) -> String {
         match std::str::from_utf8(&self.0) {
             Ok(text) if !text.starts_with('"') => text.to_owned(),
@@ -119,20 +132,31 @@ impl From<&str> for RepoPath {
     }
 }
 
-/// As git shows it: quoted when it holds control characters, quotes or bytes that are not UTF-8.
+/// The form that git prints: quoted if it contains control characters, quotes or bytes that are not
+/// UTF-8.
 impl fmt::Display for RepoPath {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match std::str::from_utf8(&self.0) {
-            Ok(text) if !text.chars().any(|c| c.is_control() || c == '"' || c == '\\') => formatter.write_str(text),
+            Ok(text)
+                if !text
+                    .chars()
+                    .any(|c| c.is_control() || c == '"' || c == '\\') =>
+            {
+                formatter.write_str(text)
+            }
             _ => formatter.write_str(&quote(&self.0)),
         }
     }
 }
 
 impl RepoPath {
-    /// Reads a path as git prints it: in quotes where it holds special characters.
+    /// Parses a path as git prints it: in quotes if it contains special characters.
     pub(crate) fn from_git(text: &[u8]) -> Option<Self> {
-        if text.starts_with(b"\"") { unquote(text).map(Self) } else { Some(Self(text.to_vec())) }
+        if text.starts_with(b"\"") {
+            unquote(text).map(Self)
+        } else {
+            Some(Self(text.to_vec()))
+        }
     }
 }
 
@@ -151,14 +175,20 @@ impl Serialize for RepoPath {
 impl<'de> Deserialize<'de> for RepoPath {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::from_git(text.as_bytes()).ok_or_else(|| D::Error::custom("a path is not quoted as git quotes it"))
+        Self::from_git(text.as_bytes())
+            .ok_or_else(|| D::Error::custom("a path is not quoted as git quotes it"))
     }
 }
 
-/// The first paths of a list and how many more there are.
+/// The first paths of a list and the number of the others.
 pub fn listed(paths: &[RepoPath]) -> String {
     const SHOWN: usize = 5;
-    let mut text = paths.iter().take(SHOWN).map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
+    let mut text = paths
+        .iter()
+        .take(SHOWN)
+        .map(|path| format!("`{path}`"))
+        .collect::<Vec<_>>()
+        .join(", ");
     if paths.len() > SHOWN {
         let _ = write!(text, " and {} more", paths.len() - SHOWN);
     }
@@ -238,7 +268,10 @@ mod tests {
     #[test]
     fn an_odd_name_is_shown_on_one_line() {
         assert_eq!(RepoPath::from("a\nb\u{1b}").to_string(), "\"a\\nb\\033\"");
-        assert_eq!(RepoPath::from_bytes(&b"bad\xff"[..]).to_string(), "\"bad\\377\"");
+        assert_eq!(
+            RepoPath::from_bytes(&b"bad\xff"[..]).to_string(),
+            "\"bad\\377\""
+        );
     }
 
     #[test]

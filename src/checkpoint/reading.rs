@@ -1,7 +1,7 @@
-//! Looking at a repository without changing it: commits, what leads to them, and our own refs.
+//! Reads a repository: commits, reachability, and piton's own refs.
 //!
-//! Everything here may meet objects that are gone or damaged: what is missing is `None`, what is
-//! damaged is an error. The only write is [`Repository::remove_pins`], for refs that were taken over.
+//! Objects may be missing or damaged: a missing object is `None`, a damaged one is an error. The
+//! only write is [`Repository::remove_pins`], for migrated refs.
 
 use std::collections::BTreeSet;
 
@@ -19,36 +19,31 @@ use super::repository::Repository;
 use super::snapshot::Snapshot;
 use super::tree;
 
-/// What a commit says.
+/// The data of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitFacts {
-    /// Its files.
     pub tree: ObjectId,
-    /// What it is built on.
     pub parents: Vec<ObjectId>,
-    /// Its message; bytes that are not UTF-8 are replaced.
+    /// The message; invalid UTF-8 is replaced.
     pub message: String,
 }
 
-/// A ref of ours.
+/// One of piton's refs.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Pin {
-    /// Its full name.
+pub struct PinRef {
     pub name: String,
-    /// What it keeps.
+    /// Its target.
     pub commit: ObjectId,
 }
 
-/// A commit that says it is a checkpoint.
+/// A commit that claims to be a checkpoint.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// The commit.
     pub commit: ObjectId,
-    /// What it says.
     pub(crate) trailers: Trailers,
 }
 
-/// A file that differs: what was there and what is.
+/// A differing file: the entries before and after.
 pub type FileDifference = (RepoPath, Option<Entry>, Option<Entry>);
 
 impl Repository {
@@ -63,19 +58,32 @@ impl Repository {
     }
 
     /// Whether a commit has a folder.
-    pub fn has_committed_folder(&self, commit: ObjectId, path: &RepoPath) -> Result<bool, CheckpointError> {
+    pub fn has_committed_folder(
+        &self,
+        commit: ObjectId,
+        path: &RepoPath,
+    ) -> Result<bool, CheckpointError> {
         tree::has_folder(&Objects::of(self)?, self.tree_of(Some(commit))?, path)
     }
 
-    /// Whether a commit has a file as it is on disk; none when it has no such file.
-    pub fn is_committed(&self, commit: ObjectId, path: &RepoPath) -> Result<Option<bool>, CheckpointError> {
+    /// Whether the committed version of a file equals the one on disk; `None` if it is not
+    /// committed.
+    pub fn is_committed(
+        &self,
+        commit: ObjectId,
+        path: &RepoPath,
+    ) -> Result<Option<bool>, CheckpointError> {
         let objects = Objects::of(self)?;
-        let Some(entry) = tree::find(&objects, self.tree_of(Some(commit))?, path)? else { return Ok(None) };
+        let Some(entry) = tree::find(&objects, self.tree_of(Some(commit))?, path)? else {
+            return Ok(None);
+        };
         let on_disk = read_if_there(&self.top.join(path.as_path()))?;
-        Ok(Some(on_disk.is_some_and(|bytes| objects.read(entry.id).is_ok_and(|stored| stored == bytes))))
+        Ok(Some(on_disk.is_some_and(|bytes| {
+            objects.read(entry.id).is_ok_and(|stored| stored == bytes)
+        })))
     }
 
-    /// What a commit says; none when there is no such commit.
+    /// The data of a commit; `None` if it does not exist.
     pub fn find_commit(&self, id: ObjectId) -> Result<Option<CommitFacts>, CheckpointError> {
         let commit = match self.git.find_commit(id.into()) {
             Ok(commit) => commit,
@@ -89,13 +97,12 @@ impl Repository {
         }))
     }
 
-    /// Whether an object is there.
     pub fn has_object(&self, id: ObjectId) -> Result<bool, CheckpointError> {
         Ok(id.is_empty_tree() || Objects::of(self)?.is_readable(id))
     }
 
-    /// Every commit that HEAD of any worktree, a local branch or a tag leads to. What a remote-tracking branch has is
-    /// not counted: it says what another repository had, not what this one has.
+    /// All commits that are reachable from the HEAD of any worktree, a local branch or a tag.
+    /// Remote-tracking branches do not count: they show what another repository had.
     pub fn reachable(&self) -> Result<BTreeSet<ObjectId>, CheckpointError> {
         let reading = || CheckpointError::git("read the history");
         let mut walk = self.git.revwalk().map_err(reading())?;
@@ -103,31 +110,51 @@ impl Repository {
         for tip in self.tips()? {
             walk.push(tip).map_err(reading())?;
         }
-        walk.map(|id| id.map(ObjectId::from)).collect::<Result<_, _>>().map_err(reading())
+        walk.map(|id| id.map(ObjectId::from))
+            .collect::<Result<_, _>>()
+            .map_err(reading())
     }
 
-    /// The commits that only remote-tracking branches lead to.
+    /// The commits that are reachable only from remote-tracking branches.
     pub fn reachable_by_remotes(&self) -> Result<BTreeSet<ObjectId>, CheckpointError> {
         let remote = self.targets(|name| name.starts_with("refs/remotes/"))?;
         let local: Vec<ObjectId> = self.tips()?.into_iter().map(ObjectId::from).collect();
-        Ok(self.commits_leading_to(&remote, &local)?.into_iter().collect())
+        Ok(self
+            .commits_leading_to(&remote, &local)?
+            .into_iter()
+            .collect())
     }
 
-    /// The commits that lead to some objects and not to others that are here, newest first.
-    pub fn commits_leading_to(&self, tips: &[ObjectId], known: &[ObjectId]) -> Result<Vec<ObjectId>, CheckpointError> {
+    /// The commits that are reachable from some objects and not from others, newest first.
+    pub fn commits_leading_to(
+        &self,
+        tips: &[ObjectId],
+        known: &[ObjectId],
+    ) -> Result<Vec<ObjectId>, CheckpointError> {
         let reading = || CheckpointError::git("read the history");
         let mut walk = self.git.revwalk().map_err(reading())?;
-        let commit = |id: &ObjectId| Some(self.git.find_object((*id).into(), None).ok()?.peel_to_commit().ok()?.id());
+        let commit = |id: &ObjectId| {
+            Some(
+                self.git
+                    .find_object((*id).into(), None)
+                    .ok()?
+                    .peel_to_commit()
+                    .ok()?
+                    .id(),
+            )
+        };
         for tip in tips.iter().filter_map(commit) {
             walk.push(tip).map_err(reading())?;
         }
         for known in known.iter().filter_map(commit) {
             walk.hide(known).map_err(reading())?;
         }
-        walk.map(|id| id.map(ObjectId::from)).collect::<Result<_, _>>().map_err(reading())
+        walk.map(|id| id.map(ObjectId::from))
+            .collect::<Result<_, _>>()
+            .map_err(reading())
     }
 
-    /// The commits that lead to one and that no branch, tag or HEAD leads to, oldest first.
+    /// The ancestors of a commit that no branch, tag or HEAD reaches, oldest first.
     pub fn commits_left_behind(&self, tip: ObjectId) -> Result<Vec<ObjectId>, CheckpointError> {
         let tips: Vec<ObjectId> = self.tips()?.into_iter().map(ObjectId::from).collect();
         let mut commits = self.commits_leading_to(&[tip], &tips)?;
@@ -135,44 +162,65 @@ impl Repository {
         Ok(commits)
     }
 
-    /// Where refs point whose names are wanted.
+    /// The targets of refs with wanted names.
     pub fn targets(&self, wanted: impl Fn(&str) -> bool) -> Result<Vec<ObjectId>, CheckpointError> {
         let found = self.refs_like("refs/*")?;
-        Ok(found.into_iter().filter(|pin| wanted(&pin.name)).map(|pin| pin.commit).collect())
+        Ok(found
+            .into_iter()
+            .filter(|pin| wanted(&pin.name))
+            .map(|pin| pin.commit)
+            .collect())
     }
 
-    /// Whether a commit is another one or comes before it.
+    /// Whether `commit` is `tip` or one of its ancestors.
     pub fn leads_to(&self, tip: ObjectId, commit: ObjectId) -> bool {
-        tip == commit || self.git.graph_descendant_of(tip.into(), commit.into()).unwrap_or(false)
+        tip == commit
+            || self
+                .git
+                .graph_descendant_of(tip.into(), commit.into())
+                .unwrap_or(false)
     }
 
-    /// The commits among these that say they are checkpoints.
+    /// The commits among these that claim to be checkpoints.
     pub fn claims(&self, commits: &BTreeSet<ObjectId>) -> Result<Vec<Claim>, CheckpointError> {
         let mut claims = Vec::new();
         for id in commits {
-            let Some(facts) = self.find_commit(*id)? else { continue };
-            // Reading trailers is slow, and most commits have none of ours.
-            if let Some(trailers) =
-                Some(&facts.message).filter(|text| text.contains("Piton-Run:")).and_then(|text| Trailers::find(text))
+            let Some(facts) = self.find_commit(*id)? else {
+                continue;
+            };
+            // Parsing trailers is slow, and most commits have none of piton's.
+            if let Some(trailers) = Some(&facts.message)
+                .filter(|text| text.contains("Piton-Run:"))
+                .and_then(|text| Trailers::find(text))
             {
-                claims.push(Claim { commit: *id, trailers });
+                claims.push(Claim {
+                    commit: *id,
+                    trailers,
+                });
             }
         }
         Ok(claims)
     }
 
-    /// Removes refs of ours that still are where they were seen.
-    pub fn remove_pins(&self, pins: &[Pin]) -> Result<(), CheckpointError> {
-        let refs: Vec<(&str, ObjectId)> = pins.iter().map(|pin| (pin.name.as_str(), pin.commit)).collect();
+    /// Removes refs of piton that have not moved since they were read.
+    pub fn remove_pins(&self, pins: &[PinRef]) -> Result<(), CheckpointError> {
+        let refs: Vec<(&str, ObjectId)> = pins
+            .iter()
+            .map(|pin| (pin.name.as_str(), pin.commit))
+            .collect();
         remove_refs(self, &refs)
     }
 
     /// The files in which two trees differ.
-    pub fn differences(&self, one: ObjectId, other: ObjectId) -> Result<Vec<FileDifference>, CheckpointError> {
+    pub fn differences(
+        &self,
+        one: ObjectId,
+        other: ObjectId,
+    ) -> Result<Vec<FileDifference>, CheckpointError> {
         tree::differences(&Objects::of(self)?, one, other)
     }
 
-    /// The files in which two snapshots differ, as a delta would record them.
+    /// The files in which two snapshots differ, as recorded in a delta.
     pub fn captured_differences(
         &self,
         before: &Snapshot,
@@ -181,26 +229,33 @@ impl Repository {
         delta::captured_differences(&Objects::of(self)?, before, after)
     }
 
-    /// The files in which two trees differ, with the lines counted.
+    /// The files in which two trees differ, with line counts.
     pub fn changes(&self, one: ObjectId, other: ObjectId) -> Result<Vec<Change>, CheckpointError> {
         let objects = Objects::of(self)?;
         let mut changes = Vec::new();
         for (path, before, after) in tree::differences(&objects, one, other)? {
-            let (insertions, deletions) = delta::count_lines(&objects, before, after)?;
-            changes.push(Change { path, before, after, insertions, deletions });
+            changes.push(Change::counted(&objects, path, before, after)?);
         }
         Ok(changes)
     }
 
-    /// Lines added and removed between two versions of a file.
-    pub fn count_lines(&self, old: Option<Entry>, new: Option<Entry>) -> Result<(u64, u64), CheckpointError> {
+    /// The lines added and removed between two versions of a file.
+    pub fn count_lines(
+        &self,
+        old: Option<Entry>,
+        new: Option<Entry>,
+    ) -> Result<(u64, u64), CheckpointError> {
         delta::count_lines(&Objects::of(self)?, old, new)
     }
 
-    /// Where local branches, tags and the HEADs of all worktrees point.
+    /// The targets of local branches, tags and the HEADs of all worktrees.
     pub(super) fn tips(&self) -> Result<BTreeSet<Oid>, CheckpointError> {
-        let is_local = |name: &str| name.starts_with("refs/heads/") || name.starts_with("refs/tags/");
-        let found = self.commits_of_refs(is_local)?.into_iter().map(|(_, commit)| commit);
+        let is_local =
+            |name: &str| name.starts_with("refs/heads/") || name.starts_with("refs/tags/");
+        let found = self
+            .commits_of_refs(is_local)?
+            .into_iter()
+            .map(|(_, commit)| commit);
         let mut tips: BTreeSet<Oid> = found.map(Oid::from).collect();
         tips.extend(self.head()?.commit.map(Oid::from));
         tips.extend(self.other_heads()?.into_iter().map(Oid::from));

@@ -1,4 +1,4 @@
-//! Finishing a commit that was decided and cut off.
+//! Completes an interrupted commit that was decided.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +8,6 @@ use super::checkpointer::Checkpointer;
 use super::commit::{CommitPlan, LeftAlone};
 use super::delta::{Change, Delta};
 use super::error::CheckpointError;
-use super::files::read_if_there;
 use super::index::lock;
 use super::object::{Entry, ObjectId};
 use super::objects::Objects;
@@ -18,17 +17,17 @@ use super::scratch;
 use super::snapshot::Head;
 use super::tree;
 
-/// What became of a commit that was decided.
+/// The state of a decided commit.
 #[derive(Debug)]
 pub enum Redo {
-    /// The branch has it and the index knows.
+    /// The branch has it, and the index is updated.
     Done,
-    /// The branch is neither where it was nor at the commit: nothing was touched.
+    /// The branch is neither at its old place nor at the commit: nothing was touched.
     Moved(CheckpointError),
 }
 
 impl Checkpointer {
-    /// The plan of a commit, from what was written down about it.
+    /// The plan of a commit, from its record.
     pub fn plan_of(
         &self,
         target: &str,
@@ -40,36 +39,55 @@ impl Checkpointer {
         let objects = Objects::of(&self.repository)?;
         let old_tree = self.repository.tree_of(old)?;
         let find = |tree: ObjectId, path: &RepoPath| tree::find(&objects, tree, path);
+        // A recovery may have written the index since this was opened.
+        let index = self.repository.load_index()?;
         let mut cleaned = BTreeMap::new();
         for change in &delta.changes {
-            // No snapshot was taken yet that would know better.
+            // Without a snapshot, assume that conversions are possible.
             let conversion = Conversion::Possible;
             let known = [find(old_tree, &change.path)?, find(tree, &change.path)?];
-            // What a filter made of the file is in the commit: it need not run again.
+            // The commit contains the output of the filter, so it need not run again.
             if find_filtering(&self.repository, &change.path)?.is_some() {
                 let [old, new] = known;
                 cleaned.insert(change.path.clone(), (old, new));
                 continue;
             }
             let clean = |raw: Option<Entry>| {
-                let stored = |known: &Entry| raw.is_some_and(|raw| known.mode.is_file() && known.id == raw.id);
+                let stored = |known: &Entry| {
+                    raw.is_some_and(|raw| known.mode.is_file() && known.id == raw.id)
+                };
                 if known.iter().flatten().any(stored) {
                     return Ok(raw);
                 }
-                attributes::clean(&self.repository, &objects, conversion, &change.path, raw)
+                let repository = &self.repository;
+                attributes::clean(repository, &objects, &index, conversion, &change.path, raw)
             };
-            cleaned.insert(change.path.clone(), (clean(change.before)?, clean(change.after)?));
+            cleaned.insert(
+                change.path.clone(),
+                (clean(change.before)?, clean(change.after)?),
+            );
         }
         let branch = (target != "HEAD").then(|| target.to_owned());
-        let head = Head { branch, commit: old };
+        let head = Head {
+            branch,
+            commit: old,
+        };
         let parents = old.into_iter().collect();
         let (adopted, left_alone, warnings) = (Vec::new(), LeftAlone::default(), Vec::new());
-        Ok(CommitPlan { head, parents, adopted, changes: changes.to_vec(), tree, left_alone, warnings, cleaned })
+        Ok(CommitPlan {
+            head,
+            parents,
+            adopted,
+            changes: changes.to_vec(),
+            tree,
+            left_alone,
+            warnings,
+            cleaned,
+        })
     }
 
-    /// Moves the branch if that is still to be done, and brings the index up to date.
+    /// Moves the branch if needed, and updates the index.
     pub fn redo(&self, plan: &CommitPlan, commit: ObjectId) -> Result<Redo, CheckpointError> {
-        self.clear_ref_lock(plan.target(), commit);
         let now = self.repository.head()?;
         let reading = || CheckpointError::git("read the branch");
         let tip = self.repository.find_ref(plan.target(), "read the branch")?;
@@ -81,14 +99,21 @@ impl Checkpointer {
             return Ok(Redo::Done);
         }
         let has_it = match tip {
-            Some(tip) => self.repository.git.graph_descendant_of(tip.into(), commit.into()).map_err(reading())?,
+            Some(tip) => self
+                .repository
+                .git
+                .graph_descendant_of(tip.into(), commit.into())
+                .map_err(reading())?,
             None => false,
         };
         if has_it {
             return Ok(Redo::Done);
         }
         if tip != plan.head.commit || !is_checked_out {
-            return Ok(Redo::Moved(CheckpointError::HeadMoved { expected: plan.head.commit, found: tip }));
+            return Ok(Redo::Moved(CheckpointError::HeadMoved {
+                expected: plan.head.commit,
+                found: tip,
+            }));
         }
         let message = self.message_of(commit)?;
         let prepared = self.prepare_existing(plan, commit, &message)?;
@@ -97,18 +122,29 @@ impl Checkpointer {
         Ok(Redo::Done)
     }
 
-    /// Removes the lock on the index and temporary files that a run of ours left behind. A lock
-    /// of somebody else is left alone.
-    pub fn clear_own_locks(&self) -> Result<(), CheckpointError> {
+    /// Removes the locks of git that piton left: it was killed, or the disk failed when it removed them. A lock of
+    /// another program is not touched.
+    pub fn clear_git_locks(&self) -> Result<(), CheckpointError> {
         let own = self.repository.own_folder();
         lock::clear_stale(&self.repository.index_file(), &own)?;
-        reference::clear_stale_locks(&self.repository)?;
-        self.repository.store.clear_unfinished_packs(&self.repository.git.commondir().join("objects"));
+        reference::clear_stale_locks(&self.repository)
+    }
+
+    /// Removes the temporary files that a killed run of piton left.
+    pub fn clear_temporary_files(&self) -> Result<(), CheckpointError> {
+        let own = self.repository.own_folder();
+        self.repository
+            .store
+            .clear_unfinished_packs(&self.repository.git.commondir().join("objects"));
         let temporary = own.join("tmp");
         let reading = || CheckpointError::io("read the folder", &temporary);
         for entry in std::fs::read_dir(&temporary).map_err(reading())? {
             let path = entry.map_err(reading())?.path();
-            let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+            let removed = if path.is_dir() {
+                std::fs::remove_dir_all(&path)
+            } else {
+                std::fs::remove_file(&path)
+            };
             match removed {
                 Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
                     return Err(CheckpointError::io("remove", &path)(err));
@@ -119,37 +155,32 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// Removes temporary files of processes that were killed without the lock of the worktree.
+    /// Removes temporary files of killed processes that did not hold the lock of the worktree.
     pub fn clear_abandoned(&self) {
         scratch::clear_abandoned(&self.repository.own_folder().join("tmp"));
     }
 
-    /// The message of a commit.
     pub fn message_of(&self, commit: ObjectId) -> Result<String, CheckpointError> {
-        let found = self.repository.git.find_commit(commit.into()).map_err(CheckpointError::git("read a commit"))?;
+        let found = self
+            .repository
+            .git
+            .find_commit(commit.into())
+            .map_err(CheckpointError::git("read a commit"))?;
         Ok(String::from_utf8_lossy(found.message_bytes()).into_owned())
     }
 
     /// When git's index was last written, in seconds since 1970.
     pub fn index_changed_at(&self) -> Option<i64> {
-        std::fs::metadata(self.repository.index_file()).ok().map(|found| found.ctime())
+        std::fs::metadata(self.repository.index_file())
+            .ok()
+            .map(|found| found.ctime())
     }
 
-    /// When a file was last changed, in seconds since 1970; none when it is gone.
+    /// When a file was last changed, in seconds since 1970; `None` if it is gone.
     pub fn changed_at(&self, path: &RepoPath) -> Result<Option<i64>, CheckpointError> {
-        Ok(self.work_tree.state(path)?.and_then(|found| found.changed_seconds()))
-    }
-
-    /// Our own move of the branch, cut off in the middle, leaves a lock behind it: empty, or with the
-    /// name of the commit. It is only removed when the journal says that the move was decided and its
-    /// process is gone; what holds anything else is somebody else's.
-    fn clear_ref_lock(&self, target: &str, commit: ObjectId) {
-        let folder = if target == "HEAD" { self.repository.git.path() } else { self.repository.git.commondir() };
-        let path = folder.join(format!("{target}.lock"));
-        let held = read_if_there(&path).ok().flatten();
-        if held.is_some_and(|held| commit.to_string().as_bytes().starts_with(held.trim_ascii_end())) {
-            // If it cannot be removed, moving the branch says so.
-            let _ = std::fs::remove_file(path);
-        }
+        Ok(self
+            .work_tree
+            .state(path)?
+            .and_then(|found| found.changed_seconds()))
     }
 }

@@ -1,8 +1,9 @@
-//! Refs: all reading and moving of them goes through here.
+//! Reads and moves refs. All access to refs goes through this module.
 //!
-//! There are two ways. libgit2 reads loose and packed refs, and [`loose`] writes them under a lock of our own. The `git`
-//! program does both for a reftable ([`table`]), and moves refs where the user has a `reference-transaction` hook: git runs
-//! that hook for every ref that it updates, and lets it refuse. A move is a compare-and-swap either way.
+//! There are two ways. libgit2 reads loose and packed refs, and [`loose`] writes them under a lock
+//! of its own. The `git` program does both for a reftable ([`table`]), and moves refs if the user
+//! has a `reference-transaction` hook: git runs that hook for every ref update, and lets it refuse.
+//! A move is always a compare-and-swap.
 
 mod loose;
 pub(super) mod table;
@@ -20,31 +21,30 @@ use super::files::read_if_there;
 use super::git_cli::hook::find_hook_named;
 use super::git_cli::{GitOutput, GitProgram};
 use super::object::ObjectId;
-use super::reading::Pin;
+use super::reading::PinRef;
 use super::repository::Repository;
 use super::snapshot::Head;
 use crate::disk::Fsync;
 
-/// The name of the hook.
 const HOOK: &str = "reference-transaction";
-/// A hook may ask a server; one that takes longer than this hangs.
+/// The time limit of a hook, which may ask a server.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// Whether the user's `reference-transaction` hook has a say.
+/// Whether the user's `reference-transaction` hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefHook {
-    /// It runs, if there is one.
+    /// It runs, if it exists.
     Run,
-    /// It is left out: the user's settings say so, or a step changed the hooks.
+    /// It is skipped, because of the user's settings or because a step changed the hooks.
     Skip,
 }
 
-/// Where a repository keeps its refs.
+/// The ref storage of a repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RefStorage {
-    /// In files, one for each and `packed-refs`.
+    /// Loose files and `packed-refs`.
     Files,
-    /// In a reftable.
+    /// A reftable.
     Table,
 }
 
@@ -62,25 +62,36 @@ pub(crate) fn move_ref(
     loose::write(repository, name, old, new, message)
 }
 
-/// Removes refs that are still where they were seen; those that have moved since stay. The `git` program does it: it
-/// outlives a piton that is killed, and takes its locks away.
-pub(crate) fn remove_refs(repository: &Repository, refs: &[(&str, ObjectId)]) -> Result<(), CheckpointError> {
-    let unmoved = refs.iter().filter(|(name, old)| repository.ref_now(name) == Some(*old));
-    let lines: Vec<String> = unmoved.map(|(name, old)| format!("delete {name} {old}\n")).collect();
+/// Removes refs that have not moved since they were read. The `git` program does it, because it
+/// survives a killed piton and removes its own locks.
+pub(crate) fn remove_refs(
+    repository: &Repository,
+    refs: &[(&str, ObjectId)],
+) -> Result<(), CheckpointError> {
+    let unmoved = refs
+        .iter()
+        .filter(|(name, old)| repository.ref_now(name) == Some(*old));
+    let lines: Vec<String> = unmoved
+        .map(|(name, old)| format!("delete {name} {old}\n"))
+        .collect();
     if lines.is_empty() {
         return Ok(());
     }
     let words = ["update-ref", "--stdin", "-m", "piton: remove"].map(OsString::from);
     let updated = repository.git_update_ref(&words, Some(lines.concat().as_bytes()))?;
-    if updated.output.succeeded { Ok(()) } else { Err(updated.refusal()) }
+    if updated.output.succeeded {
+        Ok(())
+    } else {
+        Err(updated.refusal())
+    }
 }
 
-/// Removes the locks of refs that processes of ours left behind when they died.
+/// Removes the ref locks that killed piton processes left.
 pub(crate) fn clear_stale_locks(repository: &Repository) -> Result<(), CheckpointError> {
     loose::clear_stale(repository)
 }
 
-/// Puts a loose ref on disk, and before it what is staged.
+/// Syncs a loose ref to disk, after everything that is staged.
 pub(crate) fn sync_ref(repository: &Repository, name: &str) -> Result<(), CheckpointError> {
     let path = loose_path(repository, name);
     if !path.is_file() {
@@ -90,16 +101,19 @@ pub(crate) fn sync_ref(repository: &Repository, name: &str) -> Result<(), Checkp
     synced.map_err(CheckpointError::io("write to disk", &path))
 }
 
-/// A loose ref is a file: it has to be on disk before a line of the journal says that it moved.
+/// Stages a loose ref: it has to be on disk before a journal line says that it moved.
 pub(crate) fn stage_ref(repository: &Repository, name: &str) -> Result<(), CheckpointError> {
     let path = loose_path(repository, name);
     if !path.is_file() {
         return Ok(());
     }
-    repository.disk.stage_path(&path).map_err(CheckpointError::io("write to disk", &path))
+    repository
+        .disk
+        .stage_path(&path)
+        .map_err(CheckpointError::io("write to disk", &path))
 }
 
-/// Where refs are kept by the settings of a repository; none when that is unknown.
+/// The ref storage in the settings of a repository; `None` if it is unknown.
 pub(super) fn storage_of(config: &git2::Config) -> Option<RefStorage> {
     match config.get_string("extensions.refstorage").as_deref() {
         Ok("reftable") => Some(RefStorage::Table),
@@ -110,71 +124,108 @@ pub(super) fn storage_of(config: &git2::Config) -> Option<RefStorage> {
 
 fn head_commit(git: &GitProgram) -> Option<ObjectId> {
     let words = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
-    table::answer(git, "read HEAD", &words).ok()?.trim_end().parse().ok()
+    table::answer(git, "read HEAD", &words)
+        .ok()?
+        .trim_end()
+        .parse()
+        .ok()
 }
 
-/// The file of a ref that is not packed.
+/// The file of a loose ref.
 fn loose_path(repository: &Repository, name: &str) -> PathBuf {
-    let folder = if name == "HEAD" { repository.git.path() } else { repository.git.commondir() };
+    let folder = if name == "HEAD" {
+        repository.git.path()
+    } else {
+        repository.git.commondir()
+    };
     folder.join(name)
 }
 
-/// What came of `git update-ref`.
-struct Updated {
+/// The result of `git update-ref`.
+struct RefUpdate {
     output: GitOutput,
-    /// Whether the hook ended with another status than 0.
+    /// Whether the hook failed.
     hook_failed: bool,
 }
 
-impl Updated {
+impl RefUpdate {
     /// Why git did not update a ref.
     fn refusal(self) -> CheckpointError {
         let reason = self.output.reason;
         if self.hook_failed {
             CheckpointError::HookFailed { hook: HOOK, reason }
         } else {
-            CheckpointError::GitProgram { doing: "update-ref", reason }
+            CheckpointError::GitProgram {
+                doing: "update-ref",
+                reason,
+            }
         }
     }
 }
 
-/// Whether the hook failed, by the events that git writes about the processes that it starts (`GIT_TRACE2_EVENT`).
+/// Whether the hook failed, from git's trace of its child processes (`GIT_TRACE2_EVENT`).
 fn has_failed_hook(events: &str) -> bool {
-    let events: Vec<Value> = events.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    // A hook may run git itself, which writes events of its own into the same file.
-    let Some(first) = events.first().map(|event| event["sid"].clone()) else { return false };
+    let events: Vec<Value> = events
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    // A hook may run git itself, which writes its own events to the same file.
+    let Some(first) = events.first().map(|event| event["sid"].clone()) else {
+        return false;
+    };
     let own = || events.iter().filter(|event| event["sid"] == first);
-    let hooks: Vec<&Value> = own().filter(|event| event["hook_name"] == HOOK).map(|event| &event["child_id"]).collect();
-    own().any(|event| event["event"] == "child_exit" && event["code"] != 0 && hooks.contains(&&event["child_id"]))
+    let hooks: Vec<&Value> = own()
+        .filter(|event| event["hook_name"] == HOOK)
+        .map(|event| &event["child_id"])
+        .collect();
+    own().any(|event| {
+        event["event"] == "child_exit" && event["code"] != 0 && hooks.contains(&&event["child_id"])
+    })
 }
 
 impl Repository {
-    /// Whether the user has a hook for refs that has a say here.
+    /// Whether the user has a `reference-transaction` hook that applies here.
     pub(super) fn has_ref_hook(&self) -> bool {
         self.ref_hook.get() == RefHook::Run && find_hook_named(&self.git, HOOK).is_some()
     }
 
-    /// Where HEAD points now.
     pub fn head(&self) -> Result<Head, CheckpointError> {
         let reading = CheckpointError::git;
         if self.storage == RefStorage::Table {
             let listing = table::listing(self)?;
-            return Ok(Head { branch: listing.branch(), commit: listing.find("HEAD") });
+            return Ok(Head {
+                branch: listing.branch(),
+                commit: listing.find("HEAD"),
+            });
         }
-        let head = self.git.find_reference("HEAD").map_err(reading("read HEAD"))?;
+        let head = self
+            .git
+            .find_reference("HEAD")
+            .map_err(reading("read HEAD"))?;
         let branch = self.branch_of(&head);
-        Ok(Head { branch, commit: self.find_ref("HEAD", "read HEAD")? })
+        Ok(Head {
+            branch,
+            commit: self.find_ref("HEAD", "read HEAD")?,
+        })
     }
 
-    /// The branch that a symbolic ref leads to. One may lead to another; git follows a few of them.
+    /// The branch of a symbolic ref. It may refer to another one; git follows a few of them.
     fn branch_of(&self, head: &git2::Reference<'_>) -> Option<String> {
         const FOLLOWED: usize = 5;
         let target = |found: &git2::Reference<'_>| {
-            found.symbolic_target_bytes().map(|name| String::from_utf8_lossy(name).into_owned())
+            found
+                .symbolic_target_bytes()
+                .map(|name| String::from_utf8_lossy(name).into_owned())
         };
         let mut branch = target(head)?;
         for _ in 0..FOLLOWED {
-            match self.git.find_reference(&branch).ok().as_ref().and_then(target) {
+            match self
+                .git
+                .find_reference(&branch)
+                .ok()
+                .as_ref()
+                .and_then(target)
+            {
                 Some(next) => branch = next,
                 None => break,
             }
@@ -182,8 +233,12 @@ impl Repository {
         Some(branch)
     }
 
-    /// The object that a ref leads to; none when there is no such ref.
-    pub(super) fn find_ref(&self, name: &str, doing: &'static str) -> Result<Option<ObjectId>, CheckpointError> {
+    /// The target of a ref; `None` if it does not exist.
+    pub(super) fn find_ref(
+        &self,
+        name: &str,
+        doing: &'static str,
+    ) -> Result<Option<ObjectId>, CheckpointError> {
         if self.storage == RefStorage::Table {
             return Ok(table::listing(self)?.find(name));
         }
@@ -194,32 +249,44 @@ impl Repository {
         }
     }
 
-    /// Whether there is a ref beside HEAD that git keeps while it is in the middle of something.
+    /// Whether git has a root ref beside HEAD, which it keeps during an operation.
     pub(super) fn has_root_ref(&self, name: &str) -> Result<bool, CheckpointError> {
         Ok(self.storage == RefStorage::Table && table::listing(self)?.find(name).is_some())
     }
 
-    /// The refs whose names fit a pattern, in the order of their names; no symbolic ones.
-    pub(crate) fn refs_like(&self, pattern: &str) -> Result<Vec<Pin>, CheckpointError> {
+    /// The refs that match a pattern, sorted by name, without symbolic ones.
+    pub(crate) fn refs_like(&self, pattern: &str) -> Result<Vec<PinRef>, CheckpointError> {
         if self.storage == RefStorage::Table {
-            let pattern = globset::GlobBuilder::new(pattern).build().map(|glob| glob.compile_matcher());
-            let Ok(pattern) = pattern else { return Ok(Vec::new()) };
+            let pattern = globset::GlobBuilder::new(pattern)
+                .build()
+                .map(|glob| glob.compile_matcher());
+            let Ok(pattern) = pattern else {
+                return Ok(Vec::new());
+            };
             let listing = table::listing(self)?;
             let found = listing.direct().filter(|(name, _)| pattern.is_match(name));
-            return Ok(found.map(|(name, commit)| Pin { name: name.to_owned(), commit }).collect());
+            return Ok(found
+                .map(|(name, commit)| PinRef {
+                    name: name.to_owned(),
+                    commit,
+                })
+                .collect());
         }
         let reading = || CheckpointError::git("read the refs");
         let mut pins = Vec::new();
         for found in self.git.references_glob(pattern).map_err(reading())? {
             let found = found.map_err(reading())?;
             let name = String::from_utf8_lossy(found.name_bytes()).into_owned();
-            pins.extend(found.target().map(|target| Pin { name, commit: target.into() }));
+            pins.extend(found.target().map(|target| PinRef {
+                name,
+                commit: target.into(),
+            }));
         }
         pins.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(pins)
     }
 
-    /// The commits of all refs whose names are wanted, symbolic ones included; a tag counts for the commit that it names.
+    /// The commits of all refs with wanted names, including symbolic ones; tags are peeled.
     pub(super) fn commits_of_refs(
         &self,
         wanted: impl Fn(&str) -> bool,
@@ -227,7 +294,10 @@ impl Repository {
         let mut commits = Vec::new();
         if self.storage == RefStorage::Table {
             for (name, id) in table::listing(self)?.all().filter(|(name, _)| wanted(name)) {
-                let commit = self.git.find_object(id.into(), None).and_then(|found| found.peel_to_commit());
+                let commit = self
+                    .git
+                    .find_object(id.into(), None)
+                    .and_then(|found| found.peel_to_commit());
                 commits.extend(commit.map(|commit| (name.to_owned(), commit.id().into())));
             }
             return Ok(commits);
@@ -237,13 +307,17 @@ impl Repository {
             let found = found.map_err(reading())?;
             let name = String::from_utf8_lossy(found.name_bytes()).into_owned();
             if wanted(&name) {
-                commits.extend(found.peel_to_commit().map(|commit| (name, commit.id().into())));
+                commits.extend(
+                    found
+                        .peel_to_commit()
+                        .map(|commit| (name, commit.id().into())),
+                );
             }
         }
         Ok(commits)
     }
 
-    /// The commit that git calls by a name: a branch, a tag, `HEAD~2`, the beginning of its id.
+    /// The commit with a name: a branch, a tag, `HEAD~2`, an abbreviated id.
     pub fn find_named(&self, name: &str) -> Option<ObjectId> {
         if self.storage == RefStorage::Table {
             return table::find_named(self, name);
@@ -252,7 +326,7 @@ impl Repository {
         Some(found.peel_to_commit().ok()?.id().into())
     }
 
-    /// Where HEAD was before its last move, and where it is since, with why it moved.
+    /// The last move of HEAD: from, to and why.
     pub(super) fn last_move_of_head(&self) -> Option<(ObjectId, ObjectId, String)> {
         if self.storage == RefStorage::Table {
             let moves = table::last_moves(self)?;
@@ -265,8 +339,7 @@ impl Repository {
         Some((last.id_old().into(), last.id_new().into(), why))
     }
 
-    /// The branch that HEAD of some worktree names, and the commit that it is at. Its files may be gone, so that libgit2 would not
-    /// open it.
+    /// The branch of the HEAD of a worktree. Its folder may be gone, so libgit2 could not open it.
     pub(super) fn head_of(&self, git_dir: &Path) -> Result<Option<String>, CheckpointError> {
         if self.storage == RefStorage::Table {
             let git = GitProgram::new(self.environment.clone(), git_dir, self.top());
@@ -274,10 +347,12 @@ impl Repository {
             return Ok(found.ok().map(|name| name.trim_end().to_owned()));
         }
         let head = read_if_there(&git_dir.join("HEAD"))?.unwrap_or_default();
-        Ok(head.strip_prefix(b"ref: ").map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()))
+        Ok(head
+            .strip_prefix(b"ref: ")
+            .map(|name| String::from_utf8_lossy(name.trim_ascii()).into_owned()))
     }
 
-    /// The commits that HEAD of the other worktrees is at.
+    /// The commits of the HEADs of the other worktrees.
     pub(super) fn other_heads(&self) -> Result<Vec<ObjectId>, CheckpointError> {
         let reading = || CheckpointError::git("read the branches");
         let mut heads = Vec::new();
@@ -285,31 +360,49 @@ impl Repository {
         for name in names.iter().flatten().flatten() {
             if self.storage == RefStorage::Table {
                 let git_dir = self.git.commondir().join("worktrees").join(name);
-                heads.extend(head_commit(&GitProgram::new(self.environment.clone(), &git_dir, self.top())));
+                heads.extend(head_commit(&GitProgram::new(
+                    self.environment.clone(),
+                    &git_dir,
+                    self.top(),
+                )));
                 continue;
             }
-            let head = self.git.find_worktree(name).and_then(|found| git2::Repository::open_from_worktree(&found));
-            heads.extend(head.and_then(|found| found.refname_to_id("HEAD")).map(ObjectId::from));
+            let head = self
+                .git
+                .find_worktree(name)
+                .and_then(|found| git2::Repository::open_from_worktree(&found));
+            heads.extend(
+                head.and_then(|found| found.refname_to_id("HEAD"))
+                    .map(ObjectId::from),
+            );
         }
-        // From a linked worktree the main one has to be asked as well.
+        // From a linked worktree, include the main one.
         if self.storage == RefStorage::Table {
-            heads.extend(head_commit(&GitProgram::new(self.environment.clone(), self.git.commondir(), self.top())));
+            heads.extend(head_commit(&GitProgram::new(
+                self.environment.clone(),
+                self.git.commondir(),
+                self.top(),
+            )));
         } else if let Ok(main) = git2::Repository::open(self.git.commondir()) {
             heads.extend(main.refname_to_id("HEAD").map(ObjectId::from));
         }
         Ok(heads)
     }
 
-    /// Where the HEAD of a repository inside the work tree is; none when it is not checked out.
+    /// The HEAD of a nested repository; `None` if it is not checked out.
     pub(super) fn head_of_submodule(&self, folder: &Path) -> Option<ObjectId> {
         let repository = git2::Repository::open(folder).ok()?;
         if storage_of(&repository.config().ok()?) == Some(RefStorage::Table) {
-            return head_commit(&GitProgram::new(self.environment.clone(), repository.path(), folder));
+            return head_commit(&GitProgram::new(
+                self.environment.clone(),
+                repository.path(),
+                folder,
+            ));
         }
         repository.refname_to_id("HEAD").ok().map(ObjectId::from)
     }
 
-    /// The `git` program in this repository.
+    /// The `git` program for this repository.
     pub(super) fn program(&self) -> GitProgram {
         GitProgram::new(self.environment.clone(), self.git_dir(), self.top())
     }
@@ -318,7 +411,7 @@ impl Repository {
         self.find_ref(name, "read a ref").ok().flatten()
     }
 
-    /// Moves a ref by the `git` program, which runs the hook.
+    /// Moves a ref with the `git` program, which runs the hook.
     fn update_ref_with_git(
         &self,
         name: &str,
@@ -332,39 +425,71 @@ impl Repository {
         }
         words.push(name.into());
         words.push(new.to_string().into());
-        // Zeros: there must be no such ref.
-        words.push(old.unwrap_or(ObjectId::zero(new.format())).to_string().into());
+        // Zeros mean that the ref must not exist.
+        words.push(
+            old.unwrap_or(ObjectId::zero(new.format()))
+                .to_string()
+                .into(),
+        );
         let updated = self.git_update_ref(&words, None)?;
         if updated.output.succeeded {
             return Ok(());
         }
         let found = self.ref_now(name);
         if found != old {
-            return Err(CheckpointError::HeadMoved { expected: old, found });
+            return Err(CheckpointError::HeadMoved {
+                expected: old,
+                found,
+            });
         }
         Err(updated.refusal())
     }
 
-    fn git_update_ref(&self, words: &[OsString], input: Option<&[u8]>) -> Result<Updated, CheckpointError> {
+    fn git_update_ref(
+        &self,
+        words: &[OsString],
+        input: Option<&[u8]>,
+    ) -> Result<RefUpdate, CheckpointError> {
         let without_hooks = ["-c", "core.hooksPath=/dev/null"].map(OsStr::new);
-        let settings = if self.ref_hook.get() == RefHook::Skip { without_hooks.as_slice() } else { &[] };
-        // A line of the journal relies on the ref, and there is no file of its own to sync.
+        let settings = if self.ref_hook.get() == RefHook::Skip {
+            without_hooks.as_slice()
+        } else {
+            &[]
+        };
+        // A journal line relies on the ref, and a reftable has no file of its own to sync.
         let synced = ["-c", "core.fsync=reference"].map(OsStr::new);
         let is_synced = self.storage == RefStorage::Table && self.fsync != Fsync::Never;
         let synced = if is_synced { synced.as_slice() } else { &[] };
         let words = words.iter().map(OsString::as_os_str);
-        let words: Vec<&OsStr> = settings.iter().chain(synced).copied().chain(words).collect();
+        let words: Vec<&OsStr> = settings
+            .iter()
+            .chain(synced)
+            .copied()
+            .chain(words)
+            .collect();
         if !self.has_ref_hook() {
-            let output = self.program().run("update-ref", &words, &[], input, LIMIT)?;
-            return Ok(Updated { output, hook_failed: false });
+            let output = self
+                .program()
+                .run("update-ref", &words, &[], input, LIMIT)?;
+            return Ok(RefUpdate {
+                output,
+                hook_failed: false,
+            });
         }
         let own = self.own_folder().join("tmp");
-        let events = tempfile::Builder::new().prefix(".piton-tmp-").tempfile_in(&own);
+        let events = tempfile::Builder::new()
+            .prefix(".piton-tmp-")
+            .tempfile_in(&own);
         let events = events.map_err(CheckpointError::io("make a file in", &own))?;
         let variables = [("GIT_TRACE2_EVENT", OsString::from(events.path()))];
-        let output = self.program().run("update-ref", &words, &variables, input, LIMIT)?;
+        let output = self
+            .program()
+            .run("update-ref", &words, &variables, input, LIMIT)?;
         let written = read_if_there(events.path())?.unwrap_or_default();
         let hook_failed = !output.succeeded && has_failed_hook(&String::from_utf8_lossy(&written));
-        Ok(Updated { output, hook_failed })
+        Ok(RefUpdate {
+            output,
+            hook_failed,
+        })
     }
 }

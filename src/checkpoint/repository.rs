@@ -1,9 +1,9 @@
-//! The repository around a project: what kind it is, where its parts are, what state it is in.
+//! The repository around a project: its kind, its folders and its state.
 //!
-//! [`Repository::open`] refuses by name what libgit2 would mishandle without a word. It never
-//! looks at `GIT_DIR` and its kin: a hook of another repository may have set them.
+//! [`Repository::open`] refuses by name what libgit2 would silently mishandle. It ignores `GIT_DIR`
+//! and similar variables, because a hook of another repository may have set them.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -11,66 +11,61 @@ use std::sync::Arc;
 
 use git2::{Config, ErrorCode, RepositoryOpenFlags, RepositoryState};
 
-use super::error::{CheckpointError, Operation};
+use super::error::{CheckpointError, GitOperation};
 use super::extension;
+use super::hook_environment::HookEnvironment;
+use super::included_settings;
 use super::index::Index;
 use super::object::{ObjectFormat, ObjectId};
 use super::objects::Objects;
-use super::place::HookPlace;
-use super::reference::table::Listing;
+use super::reference::table::RefListing;
 use super::reference::{RefHook, RefStorage, storage_of};
 use super::store::Store;
 use super::substitution::{Replacements, shown};
 use super::tree;
 use crate::disk::{Disk, Fsync};
 
-/// A repository with a work tree that can be served.
+/// A supported repository with a work tree.
 pub struct Repository {
     pub(crate) git: git2::Repository,
     /// The top of the work tree: absolute, without symbolic links.
     pub(crate) top: PathBuf,
-    /// Settings of git, with what the environment changes about them.
+    /// Git's settings, including changes by the environment.
     pub(crate) config: Config,
-    /// The user's own folder of git, e.g. `~/.config/git`.
+    /// The user's git folder, e.g. `~/.config/git`.
     user_folder: Option<PathBuf>,
-    /// Piton's own objects, which no git command sees.
+    /// Piton's private objects, which no git command sees.
     pub(crate) store: Store,
-    /// The file system of the git directory.
+    /// The file system of the git folder.
     pub(crate) disk: Disk,
-    /// How much is synced.
     pub(crate) fsync: Fsync,
-    /// Whether libgit2 reads the store as well.
+    /// Whether libgit2 reads the store too.
     is_attached: Cell<bool>,
-    /// A second handle, whose writes go nowhere.
-    scratch: OnceCell<git2::Repository>,
-    /// What `git replace` shows in the place of objects, once it was asked for.
+    /// The replacements of `git replace`, once loaded.
     pub(super) substitutes: RefCell<Option<Arc<Replacements>>>,
-    /// The variables of the process, for the `git` program.
+    /// The environment for the `git` program.
     pub(super) environment: BTreeMap<OsString, OsString>,
-    /// Whether the user's `reference-transaction` hook has a say.
     pub(super) ref_hook: Cell<RefHook>,
-    /// Where the refs are kept.
     pub(super) storage: RefStorage,
-    /// The index that libgit2 reads, where it is not the user's.
+    /// The index that libgit2 reads, if it is not the user's.
     index_shown: RefCell<Option<PathBuf>>,
-    /// The refs of a reftable, as they were last read.
-    pub(super) listing: RefCell<Option<Arc<Listing>>>,
+    /// The refs of a reftable, as last read.
+    pub(super) listing: RefCell<Option<Arc<RefListing>>>,
 }
 
 impl Repository {
-    /// A setting of git, if it is set.
     pub fn find_setting(&self, name: &str) -> Option<String> {
         self.config.get_string(name).ok()
     }
 
-    /// Opens the repository that a folder lies in.
+    /// Opens the repository that contains a folder.
     pub fn open(
         folder: &Path,
         home: Option<&Path>,
         environment: &BTreeMap<OsString, OsString>,
         fsync: Fsync,
     ) -> Result<Self, CheckpointError> {
-        let git = open_git(folder)?;
+        let git = open_git(folder, home)?;
         let top = match git.workdir() {
             Some(top) if !git.is_bare() => {
                 std::fs::canonicalize(top).map_err(CheckpointError::io("find the folder", top))?
@@ -83,20 +78,26 @@ impl Repository {
         Self::of(git, top, home, environment, fsync)
     }
 
-    /// Opens the repository that git runs a hook for. It may be one in which nothing can be run: hooks only read, and
-    /// what is pushed is looked at in bare repositories, before it is taken in.
+    /// Opens the repository for which git runs a hook. It need not support steps: hooks only read,
+    /// and pushes are checked in bare repositories.
     pub fn open_for_hook(
-        place: &HookPlace,
+        place: &HookEnvironment,
         home: Option<&Path>,
         environment: &BTreeMap<OsString, OsString>,
         fsync: Fsync,
     ) -> Result<Self, CheckpointError> {
         extension::accept();
-        let git = git2::Repository::open(&place.git_dir).map_err(|err| why_not(&place.git_dir, err))?;
+        included_settings::check(place, home)?;
+        let git =
+            git2::Repository::open(&place.git_dir).map_err(|err| why_not(&place.git_dir, err))?;
         let repository = Self::of(git, place.top.clone(), home, environment, fsync)?;
         if let Some(incoming) = place.incoming.as_ref().and_then(|path| path.to_str()) {
-            let odb = repository.git.odb().map_err(CheckpointError::git("open the object database"))?;
-            odb.add_disk_alternate(incoming).map_err(CheckpointError::git("open what is pushed"))?;
+            let odb = repository
+                .git
+                .odb()
+                .map_err(CheckpointError::git("open the object database"))?;
+            odb.add_disk_alternate(incoming)
+                .map_err(CheckpointError::git("open what is pushed"))?;
         }
         Ok(repository)
     }
@@ -109,8 +110,9 @@ impl Repository {
         fsync: Fsync,
     ) -> Result<Self, CheckpointError> {
         let config = settings(&git, environment)?;
-        // Line ends and the like are converted by libgit2, which would look into other files.
-        git.set_config(&config).map_err(CheckpointError::git("read the settings of git"))?;
+        // libgit2 converts line ends, and would otherwise read other files.
+        git.set_config(&config)
+            .map_err(CheckpointError::git("read the settings of git"))?;
         let user_folder = environment
             .get(OsStr::new("XDG_CONFIG_HOME"))
             .filter(|value| !value.is_empty())
@@ -121,7 +123,10 @@ impl Repository {
         let store = Store::of(git.commondir(), disk.clone(), git.object_format().into());
         let Some(storage) = storage_of(&config) else {
             let found = "`extensions.refStorage`".to_owned();
-            return Err(CheckpointError::Unsupported { feature: "this kind of ref storage", found });
+            return Err(CheckpointError::Unsupported {
+                feature: "this kind of ref storage",
+                found,
+            });
         };
         let repository = Self {
             git,
@@ -132,7 +137,6 @@ impl Repository {
             disk,
             fsync,
             is_attached: Cell::new(false),
-            scratch: OnceCell::new(),
             substitutes: RefCell::new(None),
             environment: environment.clone(),
             ref_hook: Cell::new(RefHook::Run),
@@ -144,41 +148,32 @@ impl Repository {
         Ok(repository)
     }
 
-    /// Lets libgit2 read the private store, in this process only, once there is one.
+    /// Lets libgit2 read the private store, in this process only, once it exists.
     pub(crate) fn attach_store(&self) -> Result<(), CheckpointError> {
         let objects = self.store.objects();
         if self.is_attached.get() || !objects.is_dir() {
             return Ok(());
         }
-        // A path that is not UTF-8 cannot be told to libgit2; `Objects` then reads the store by itself.
+        // libgit2 accepts only UTF-8 paths; otherwise `Objects` reads the store itself.
         if let Some(objects) = objects.to_str() {
             let opening = || CheckpointError::git("open the private object store");
-            self.git.odb().and_then(|odb| odb.add_disk_alternate(objects)).map_err(opening())?;
+            self.git
+                .odb()
+                .and_then(|odb| odb.add_disk_alternate(objects))
+                .map_err(opening())?;
         }
         self.is_attached.set(true);
         Ok(())
     }
 
-    /// A handle for conversions that libgit2 only does while it writes: each caller gives it a place to write to.
-    pub(crate) fn scratch(&self) -> Result<&git2::Repository, CheckpointError> {
-        if self.scratch.get().is_none() {
-            let opening = || CheckpointError::git("open the repository");
-            let git = git2::Repository::open(self.git.path()).map_err(opening())?;
-            git.set_config(&self.config).map_err(opening())?;
-            if let Some(index) = self.index_shown.borrow().as_deref() {
-                show_index(&git, index)?;
-            }
-            let _ = self.scratch.set(git);
-        }
-        let missing = || CheckpointError::Missing { what: "the repository".to_owned(), promisor: None };
-        self.scratch.get().ok_or_else(missing)
-    }
-
-    /// Lets libgit2 read a full copy of the index where it cannot read the user's: it asks the index about attributes and
-    /// line ends.
+    /// Lets libgit2 read a full copy of the index if it cannot read the user's: it uses the index
+    /// for attributes.
     pub(super) fn show_index_to_libgit2(&self, index: &Index) -> Result<(), CheckpointError> {
         let path = if index.is_folded() {
-            let path = self.own_folder().join("tmp").join(format!("full-index-{}", std::process::id()));
+            let path = self
+                .own_folder()
+                .join("tmp")
+                .join(format!("full-index-{}", std::process::id()));
             std::fs::write(&path, index.to_bytes()).map_err(CheckpointError::io("write", &path))?;
             path
         } else if self.index_shown.borrow().is_some() {
@@ -186,24 +181,20 @@ impl Repository {
         } else {
             return Ok(());
         };
-        for git in std::iter::once(&self.git).chain(self.scratch.get()) {
-            show_index(git, &path)?;
-        }
+        show_index(&self.git, &path)?;
         *self.index_shown.borrow_mut() = Some(path);
         Ok(())
     }
 
-    /// The file system of the git directory, for what has to survive a power loss.
+    /// The file system of the git folder, for durable writes.
     pub fn disk(&self) -> &Disk {
         &self.disk
     }
 
-    /// How objects are named.
     pub fn format(&self) -> ObjectFormat {
         self.git.object_format().into()
     }
 
-    /// The tree without files.
     pub fn empty_tree(&self) -> ObjectId {
         ObjectId::empty_tree(self.format())
     }
@@ -213,17 +204,17 @@ impl Repository {
         &self.top
     }
 
-    /// The data of this worktree.
+    /// The git folder of this worktree.
     pub fn git_dir(&self) -> &Path {
         self.git.path()
     }
 
-    /// Where piton keeps the journals of every worktree.
+    /// The folder of the journals of all worktrees.
     pub fn runs_folder(&self) -> PathBuf {
         self.git.commondir().join("piton").join("runs")
     }
 
-    /// Where piton keeps its lock, its cache and temporary files for this worktree.
+    /// The folder of piton's lock, cache and temporary files for this worktree.
     pub fn own_folder(&self) -> PathBuf {
         self.git.path().join("piton")
     }
@@ -241,105 +232,138 @@ impl Repository {
     pub(crate) fn load_index_at(&self, path: &Path) -> Result<Index, CheckpointError> {
         Index::load(path, self.format(), &|folder| {
             let files = tree::differences(&Objects::of(self)?, self.empty_tree(), folder)?;
-            Ok(files.into_iter().filter_map(|(path, _, entry)| Some((path, entry?))).collect())
+            Ok(files
+                .into_iter()
+                .filter_map(|(path, _, entry)| Some((path, entry?)))
+                .collect())
         })
     }
 
-    /// The files of a commit, as git shows them (`git replace`); none on an unborn branch.
+    /// The tree of a commit as git shows it (`git replace`); the empty tree on an unborn branch.
     pub(crate) fn tree_of(&self, commit: Option<ObjectId>) -> Result<ObjectId, CheckpointError> {
-        let Some(commit) = commit else { return Ok(self.empty_tree()) };
+        let Some(commit) = commit else {
+            return Ok(self.empty_tree());
+        };
         let substitutes = self.substitutes()?;
-        Ok(shown(&substitutes, self.stored_tree_of(shown(&substitutes, commit))?))
+        Ok(shown(
+            &substitutes,
+            self.stored_tree_of(shown(&substitutes, commit))?,
+        ))
     }
 
-    /// The files of a commit as it is stored.
+    /// The tree of a commit as stored.
     pub(crate) fn stored_tree_of(&self, commit: ObjectId) -> Result<ObjectId, CheckpointError> {
-        let commit = self.git.find_commit(commit.into()).map_err(CheckpointError::git("read a commit"))?;
+        let commit = self
+            .git
+            .find_commit(commit.into())
+            .map_err(CheckpointError::git("read a commit"))?;
         Ok(commit.tree_id().into())
     }
 
-    /// The commits that one has and the other has not, oldest first.
+    /// The parents of a commit.
+    pub(crate) fn parents_of(&self, commit: ObjectId) -> Result<Vec<ObjectId>, CheckpointError> {
+        let commit = self
+            .git
+            .find_commit(commit.into())
+            .map_err(CheckpointError::git("read a commit"))?;
+        Ok(commit.parent_ids().map(ObjectId::from).collect())
+    }
+
+    /// The commits that one has and the other does not, oldest first.
     pub fn commits_between(
         &self,
         base: Option<ObjectId>,
         tip: Option<ObjectId>,
     ) -> Result<Vec<ObjectId>, CheckpointError> {
         let reading = || CheckpointError::git("read the history");
-        let Some(tip) = tip else { return Ok(Vec::new()) };
+        let Some(tip) = tip else {
+            return Ok(Vec::new());
+        };
         let mut walk = self.git.revwalk().map_err(reading())?;
         walk.push(tip.into()).map_err(reading())?;
         if let Some(base) = base {
             walk.hide(base.into()).map_err(reading())?;
         }
-        let mut commits: Vec<ObjectId> =
-            walk.map(|id| id.map(ObjectId::from)).collect::<Result<_, _>>().map_err(reading())?;
+        let mut commits: Vec<ObjectId> = walk
+            .map(|id| id.map(ObjectId::from))
+            .collect::<Result<_, _>>()
+            .map_err(reading())?;
         commits.reverse();
         Ok(commits)
     }
 
-    /// Refuses while git is in the middle of something: a commit would end it, or be swept into it.
+    /// Fails during a git operation: a commit would conclude it, or become part of it.
     pub fn refuse_operation_in_progress(&self) -> Result<(), CheckpointError> {
         let operation = match self.git.state() {
-            // In a reftable these are refs, where libgit2 looks for files.
-            RepositoryState::Clean if self.has_root_ref("CHERRY_PICK_HEAD")? => Operation::CherryPick,
-            RepositoryState::Clean if self.has_root_ref("REVERT_HEAD")? => Operation::Revert,
+            // In a reftable these are refs, while libgit2 looks for files.
+            RepositoryState::Clean if self.has_root_ref("CHERRY_PICK_HEAD")? => {
+                GitOperation::CherryPick
+            }
+            RepositoryState::Clean if self.has_root_ref("REVERT_HEAD")? => GitOperation::Revert,
             RepositoryState::Clean => return Ok(()),
-            RepositoryState::Merge => Operation::Merge,
-            RepositoryState::Revert | RepositoryState::RevertSequence => Operation::Revert,
-            RepositoryState::CherryPick | RepositoryState::CherryPickSequence => Operation::CherryPick,
-            RepositoryState::Bisect => Operation::Bisect,
+            RepositoryState::Merge => GitOperation::Merge,
+            RepositoryState::Revert | RepositoryState::RevertSequence => GitOperation::Revert,
+            RepositoryState::CherryPick | RepositoryState::CherryPickSequence => {
+                GitOperation::CherryPick
+            }
+            RepositoryState::Bisect => GitOperation::Bisect,
             RepositoryState::Rebase
             | RepositoryState::RebaseInteractive
             | RepositoryState::RebaseMerge
-            | RepositoryState::ApplyMailboxOrRebase => Operation::Rebase,
-            RepositoryState::ApplyMailbox => Operation::ApplyMailbox,
+            | RepositoryState::ApplyMailboxOrRebase => GitOperation::Rebase,
+            RepositoryState::ApplyMailbox => GitOperation::ApplyMailbox,
         };
         Err(CheckpointError::InProgress(operation))
     }
 
-    /// Whether git keeps a ref that says that it picks or reverts a commit; only a reftable has it as a ref.
+    /// Whether a cherry-pick or revert is in progress, by its ref; only a reftable has it as a ref.
     pub fn is_picking(&self) -> Result<bool, CheckpointError> {
         Ok(self.has_root_ref("CHERRY_PICK_HEAD")? || self.has_root_ref("REVERT_HEAD")?)
     }
 
-    /// A setting that is true or false.
+    /// A boolean setting.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         self.config.get_bool(name).ok()
     }
 
-    /// A setting that is true, also when it was made in a file that was not there when the repository was opened.
+    /// A boolean setting, also from a file that did not exist when the repository was opened.
     pub(crate) fn flag_now(&self, name: &str) -> bool {
         let worktree = Config::open(&self.git.path().join("config.worktree"));
         let set = worktree.ok().and_then(|config| config.get_bool(name).ok());
         set.or_else(|| self.flag(name)).unwrap_or(false)
     }
 
-    /// A setting that is a text.
+    /// A text setting.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.config.get_string(name).ok()
     }
 
-    /// What comments begin with in the messages that people edit.
+    /// The comment prefix in messages that people edit.
     pub fn comment_mark(&self) -> String {
-        self.text("core.commentString").or_else(|| self.text("core.commentChar")).unwrap_or_else(|| "#".to_owned())
+        self.text("core.commentString")
+            .or_else(|| self.text("core.commentChar"))
+            .unwrap_or_else(|| "#".to_owned())
     }
 
-    /// A setting that is a path, with `~` resolved.
+    /// A path setting, with `~` resolved.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.config.get_path(name).ok()
     }
 
-    /// The user's own folder of git, where rules for every repository may be.
+    /// The user's git folder, which may contain rules for all repositories.
     pub(crate) fn user_git_folder(&self) -> Option<&Path> {
         self.user_folder.as_deref()
     }
 
-    /// The remote that objects are missing because of, in a partial clone.
+    /// The promisor remote of a partial clone.
     pub(crate) fn promisor(&self) -> Option<String> {
         let mut entries = self.config.entries(Some("^remote\\..*\\.promisor$")).ok()?;
         while let Some(entry) = entries.next() {
             let entry = entry.ok()?;
-            let remote = entry.name().ok().and_then(|name| name.strip_prefix("remote.")?.strip_suffix(".promisor"));
+            let remote = entry
+                .name()
+                .ok()
+                .and_then(|name| name.strip_prefix("remote.")?.strip_suffix(".promisor"));
             if let Some(remote) = remote
                 && entry.value().is_ok_and(|value| value == "true")
             {
@@ -350,19 +374,27 @@ impl Repository {
     }
 }
 
-/// Lets a handle of libgit2 read another index than the user's.
+/// Lets a libgit2 handle read another index than the user's.
 fn show_index(git: &git2::Repository, path: &Path) -> Result<(), CheckpointError> {
-    let opened = git2::Index::open_ext(path, git.object_format()).and_then(|mut index| git.set_index(&mut index));
+    let opened = git2::Index::open_ext(path, git.object_format())
+        .and_then(|mut index| git.set_index(&mut index));
     opened.map_err(CheckpointError::git("read the index"))
 }
 
-/// Opens the repository that a folder lies in, whether it can be served or not.
-pub(super) fn open_git(folder: &Path) -> Result<git2::Repository, CheckpointError> {
+/// Opens the repository that contains a folder, supported or not.
+pub(super) fn open_git(
+    folder: &Path,
+    home: Option<&Path>,
+) -> Result<git2::Repository, CheckpointError> {
     extension::accept();
-    git2::Repository::open_ext(folder, RepositoryOpenFlags::empty(), None::<&Path>).map_err(|err| why_not(folder, err))
+    if let Some(place) = HookEnvironment::find(folder, |_| None) {
+        included_settings::check(&place, home)?;
+    }
+    git2::Repository::open_ext(folder, RepositoryOpenFlags::empty(), None::<&Path>)
+        .map_err(|err| why_not(folder, err))
 }
 
-/// Makes a repository for an example, with an identity of its own.
+/// Creates a repository for an example, with its own identity.
 pub fn create_repository(folder: &Path) -> Result<(), CheckpointError> {
     let making = || CheckpointError::git("make a repository");
     let mut options = git2::RepositoryInitOptions::new();
@@ -375,11 +407,14 @@ pub fn create_repository(folder: &Path) -> Result<(), CheckpointError> {
         ("commit.gpgsign", "false"),
         ("core.hooksPath", "/dev/null"),
     ];
-    settings.iter().try_for_each(|(name, value)| config.set_str(name, value)).map_err(making())
+    settings
+        .iter()
+        .try_for_each(|(name, value)| config.set_str(name, value))
+        .map_err(making())
 }
 
-/// Git's settings as the git program sees them: `GIT_CONFIG_GLOBAL` and `GIT_CONFIG_SYSTEM` may
-/// name other files than the usual ones, which libgit2 does not know.
+/// Git's settings as the git program reads them: `GIT_CONFIG_GLOBAL` and `GIT_CONFIG_SYSTEM`, which
+/// libgit2 ignores, may name other files.
 pub(super) fn settings(
     git: &git2::Repository,
     environment: &BTreeMap<OsString, OsString>,
@@ -395,11 +430,30 @@ pub(super) fn settings(
     let git_reads_worktree = usual.get_bool("extensions.worktreeConfig").unwrap_or(false);
     let found = |path: Result<PathBuf, git2::Error>| path.ok();
     let files = [
-        (system.or_else(|| found(Config::find_system())), git2::ConfigLevel::System),
-        (if global.is_some() { None } else { found(Config::find_xdg()) }, git2::ConfigLevel::XDG),
-        (global.or_else(|| found(Config::find_global())), git2::ConfigLevel::Global),
-        (Some(git.commondir().join("config")), git2::ConfigLevel::Local),
-        (git_reads_worktree.then(|| git.path().join("config.worktree")), git2::ConfigLevel::Worktree),
+        (
+            system.or_else(|| found(Config::find_system())),
+            git2::ConfigLevel::System,
+        ),
+        (
+            if global.is_some() {
+                None
+            } else {
+                found(Config::find_xdg())
+            },
+            git2::ConfigLevel::XDG,
+        ),
+        (
+            global.or_else(|| found(Config::find_global())),
+            git2::ConfigLevel::Global,
+        ),
+        (
+            Some(git.commondir().join("config")),
+            git2::ConfigLevel::Local,
+        ),
+        (
+            git_reads_worktree.then(|| git.path().join("config.worktree")),
+            git2::ConfigLevel::Worktree,
+        ),
     ];
     for (path, level) in files {
         if let Some(path) = path.filter(|path| path.is_file()) {
@@ -409,12 +463,15 @@ pub(super) fn settings(
     Ok(config)
 }
 
-/// Why libgit2 would not open a repository, by the name of what it does not know.
+/// Why libgit2 could not open a repository, with the name of an unknown extension.
 fn why_not(folder: &Path, err: git2::Error) -> CheckpointError {
     match err.code() {
         ErrorCode::NotFound => return CheckpointError::NoRepository(folder.to_path_buf()),
         ErrorCode::Owner => return CheckpointError::ForeignOwner(folder.to_path_buf()),
         _ => {}
     }
-    extension::refused(folder).unwrap_or(CheckpointError::Git { doing: "open the repository", source: err })
+    extension::refused(folder).unwrap_or(CheckpointError::Git {
+        doing: "open the repository",
+        source: err,
+    })
 }

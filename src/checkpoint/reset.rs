@@ -1,8 +1,8 @@
-//! Tracked files, index and branch as they were at a commit: the blunt form of a roll back.
+//! Resets tracked files, index and branch to a commit: the hard roll back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::attributes::{Conversion, find_filtering, is_attributes_file, judge};
+use super::attributes::{self, Conversion, find_filtering, is_attributes_file, judge};
 use super::checkpointer::Checkpointer;
 use super::error::CheckpointError;
 use super::index::IndexEntry;
@@ -10,39 +10,49 @@ use super::object::{Entry, FileMode, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 use super::reference;
-use super::restore::{Placement, Plan};
-use super::scratch;
+use super::restore::{Instead, Placement, RestorePlan};
 use super::snapshot::{PermissionKind, Snapshot};
 use super::staging::IndexEdits;
 use super::stat::Stat;
 use super::tree;
 
-/// What a reset is going to write.
+/// The plan of a reset.
 #[derive(Clone, Debug, Default)]
 pub struct Reset {
-    plan: Plan,
-    /// Files with work that is in no commit and is going to be replaced or removed.
+    plan: RestorePlan,
+    /// Files with uncommitted changes that will be replaced or removed.
     pub discarded: Vec<RepoPath>,
-    /// Tracked files outside of checkpoints: no snapshot holds them, so they stay as they are.
+    /// Tracked files outside of checkpoints: no snapshot covers them, so they stay as they are.
     pub left: Vec<RepoPath>,
 }
 
 impl Checkpointer {
-    /// Works out how the tracked files become those of a commit. Stops on files that no snapshot
-    /// holds (ignored ones) and that are in the way.
+    /// Plans how the tracked files become those of a commit. Fails if files without a snapshot
+    /// (ignored ones) are in the way.
     pub fn plan_reset(&self, before: &Snapshot, to: ObjectId) -> Result<Reset, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
-        let (wanted, committed) = (self.repository.tree_of(Some(to))?, self.repository.tree_of(before.head.commit)?);
-        let outside =
-            |path: &RepoPath| before.left_out.iter().any(|left| left.path == *path || path.is_inside(&left.path));
-        let is_gitlink = |entry: Option<Entry>| entry.is_some_and(|entry| entry.mode == FileMode::Gitlink);
+        let (wanted, committed) = (
+            self.repository.tree_of(Some(to))?,
+            self.repository.tree_of(before.head.commit)?,
+        );
+        let outside = |path: &RepoPath| {
+            before
+                .left_out
+                .iter()
+                .any(|left| left.path == *path || path.is_inside(&left.path))
+        };
+        let is_gitlink =
+            |entry: Option<Entry>| entry.is_some_and(|entry| entry.mode == FileMode::Gitlink);
         let mut reset = Reset::default();
         let differences = tree::differences(&objects, before.tree, wanted)?;
-        let conversion = self.conversion_for(&objects, wanted, differences.iter().map(|(path, ..)| path))?;
-        let kept = differences.iter().filter(|(path, ..)| !self.is_overlooked(path) && !outside(path));
+        let conversion =
+            self.conversion_for(&objects, wanted, differences.iter().map(|(path, ..)| path))?;
+        let kept = differences
+            .iter()
+            .filter(|(path, ..)| !self.is_overlooked(path) && !outside(path));
         self.clean_together(&objects, kept.map(|(path, current, _)| (path, *current)))?;
         for (path, current, target) in differences {
-            // A snapshot has the bytes on disk, the commit what git makes of them.
+            // A snapshot has the bytes on disk, the commit the stored form.
             let head = tree::find(&objects, committed, &path)?;
             let clean = self.stored_form(&objects, &path, current, &[target, head])?;
             if clean == target {
@@ -53,7 +63,7 @@ impl Checkpointer {
                 continue;
             }
             if self.is_overlooked(&path) {
-                // As `git reset --hard`: the user keeps something of their own there, or nothing.
+                // Like `git reset --hard`: the user has an untracked file there, or nothing.
                 if current.is_some() {
                     reset.left.push(path);
                 }
@@ -66,8 +76,15 @@ impl Checkpointer {
             if current.is_some() && clean != head {
                 reset.discarded.push(path.clone());
             }
-            let permissions = target.map_or(0, |target| permissions(before, &path, current, target));
-            reset.plan.files.push(Placement { path, expected: current, target, permissions });
+            let permissions =
+                target.map_or(0, |target| permissions(before, &path, current, target));
+            reset.plan.files.push(Placement {
+                path,
+                expected: current,
+                target,
+                permissions,
+                instead: Instead::Nothing,
+            });
         }
         if conversion != Conversion::None {
             self.convert(&objects, to, &mut reset.plan)?;
@@ -89,11 +106,13 @@ impl Checkpointer {
     pub fn reset_files(&self, before: &Snapshot, reset: &Reset) -> Result<(), CheckpointError> {
         let objects = Objects::of(&self.repository)?;
         let bits = |folder: &RepoPath| before.permissions.of(folder, PermissionKind::Folder);
-        let report = reset.plan.apply(&objects, &self.work_tree, self.disk_kinds(), bits)?;
+        let report = reset
+            .plan
+            .apply(&objects, &self.work_tree, self.disk_kinds(), bits)?;
         report.shortfall().map_or(Ok(()), Err)
     }
 
-    /// Makes the index that of a commit; files that were only announced are not staged any more.
+    /// Makes the index equal to a commit; removes `git add -N` entries.
     pub fn reset_index(&self, to: ObjectId) -> Result<(), CheckpointError> {
         let objects = Objects::of(&self.repository)?;
         let wanted = self.repository.tree_of(Some(to))?;
@@ -115,77 +134,85 @@ impl Checkpointer {
             }
         }
         self.skip_outside(&index, &mut edits)?;
+        let lock = lock.dated(self.add_stats(&mut edits));
         lock.write(&index.edited(&edits).to_bytes())?.commit()
     }
 
-    /// Moves the branch to a commit if it is still where it was.
+    /// Moves the branch to a commit if it has not moved meanwhile.
     pub fn reset_branch(&self, before: &Snapshot, to: ObjectId) -> Result<(), CheckpointError> {
         let target = before.head.branch.as_deref().unwrap_or("HEAD");
         if before.head.commit == Some(to) {
             return Ok(());
         }
-        reference::move_ref(&self.repository, target, before.head.commit, to, "piton: rollback --hard")?;
+        reference::move_ref(
+            &self.repository,
+            target,
+            before.head.commit,
+            to,
+            "piton: rollback --hard",
+        )?;
         reference::sync_ref(&self.repository, target)
     }
 
-    /// Whether the index has a file; one that was only announced (`git add -N`) is the user's alone.
+    /// Whether the index has a file; a `git add -N` entry belongs to the user alone.
     fn is_staged(&self, path: &RepoPath) -> bool {
-        self.index.entry_at(path).is_some_and(|entry| !entry.intent_to_add)
+        self.index
+            .entry_at(path)
+            .is_some_and(|entry| !entry.intent_to_add)
     }
 
-    /// Replaces what git stores by what belongs on disk. Only libgit2's checkout knows how, so the
-    /// files are checked out into a folder of our own.
-    fn convert(&self, objects: &Objects<'_>, to: ObjectId, plan: &mut Plan) -> Result<(), CheckpointError> {
-        let is_file = |file: &Placement| file.target.is_some_and(|entry| entry.mode.is_file());
-        let files: Vec<RepoPath> =
-            plan.files.iter().filter(|file| is_file(file)).map(|file| file.path.clone()).collect();
+    /// Converts stored content to its form on disk.
+    fn convert(
+        &self,
+        objects: &Objects<'_>,
+        to: ObjectId,
+        plan: &mut RestorePlan,
+    ) -> Result<(), CheckpointError> {
+        // Attributes that the commit does not have count as well.
+        let is_file = |file: &Placement| {
+            file.target.is_some_and(|entry| entry.mode.is_file())
+                || is_attributes_file(file.path.as_bytes())
+        };
+        let files: Vec<RepoPath> = plan
+            .files
+            .iter()
+            .filter(|file| is_file(file))
+            .map(|file| file.path.clone())
+            .collect();
         let converted = self.converted(objects, to, &files)?;
         for file in &mut plan.files {
             if let (Some(target), Some(id)) = (&mut file.target, converted.get(&file.path)) {
+                // As with git: a file that was just checked out counts as unchanged.
+                self.filters.note(&file.path, *id, target.id);
                 target.id = *id;
             }
         }
         Ok(())
     }
 
-    /// Files of a commit or tree with the content that belongs on disk.
+    /// Files of a commit or tree in their form on disk.
     pub(super) fn converted(
         &self,
         objects: &Objects<'_>,
         of: ObjectId,
         files: &[RepoPath],
     ) -> Result<BTreeMap<RepoPath, ObjectId>, CheckpointError> {
-        let converting = || CheckpointError::converting(self.repository.own_folder());
         let tree = match self.repository.git.find_commit(of.into()) {
             Ok(commit) => ObjectId::from(commit.tree_id()),
             Err(_) => of,
         };
         let filtered = self.filtered_in(objects, tree, files)?;
         let mut converted = self.smudged(objects, tree, &filtered)?;
-        let files: Vec<&RepoPath> = files.iter().filter(|file| !filtered.contains_key(*file)).collect();
-        if files.is_empty() {
-            return Ok(converted);
-        }
-        let own = self.repository.own_folder().join("tmp");
-        let folder = tempfile::Builder::new().prefix(&scratch::prefix()).tempdir_in(&own);
-        let folder = folder.map_err(CheckpointError::io("make a folder in", &own))?;
-        let mut options = git2::build::CheckoutBuilder::new();
-        options.force().update_index(false).refresh(false).disable_pathspec_match(true).target_dir(folder.path());
-        for file in &files {
-            options.path(file.as_path());
-        }
-        let found = self.repository.git.find_object(of.into(), None).map_err(converting())?;
-        let checked_out = self.repository.git.checkout_tree(&found, Some(&mut options));
-        checked_out.map_err(CheckpointError::converting(folder.path()))?;
-        for file in files {
-            let path = folder.path().join(file.as_path());
-            let content = std::fs::read(&path).map_err(CheckpointError::io("read", &path))?;
-            converted.insert(file.clone(), objects.write_blob(&content)?);
+        for file in files.iter().filter(|file| !filtered.contains_key(*file)) {
+            if let Some(entry) = tree::find(objects, tree, file)? {
+                let id = attributes::checked_out(&self.repository, objects, file, entry.id)?;
+                converted.insert(file.clone(), id);
+            }
         }
         Ok(converted)
     }
 
-    /// How content is converted here, and in a tree whose attributes files may be among those that change.
+    /// The conversion here, and in a tree that may change attributes files.
     pub(super) fn conversion_for<'p>(
         &self,
         objects: &Objects<'_>,
@@ -194,14 +221,17 @@ impl Checkpointer {
     ) -> Result<Conversion, CheckpointError> {
         let mut conversion = self.conversion;
         for path in changed.filter(|path| is_attributes_file(path.as_bytes())) {
-            if let Some(entry) = tree::find(objects, tree, path)?.filter(|entry| entry.mode.is_file()) {
+            if let Some(entry) =
+                tree::find(objects, tree, path)?.filter(|entry| entry.mode.is_file())
+            {
                 conversion = conversion.max(judge(&objects.read(entry.id)?));
             }
         }
         Ok(conversion)
     }
 
-    /// The files of a tree that only git converts. Where attributes change as well, git decides about all of them.
+    /// The files of a tree that only git converts. If attributes change too, git decides about all
+    /// of them.
     fn filtered_in(
         &self,
         objects: &Objects<'_>,
@@ -210,10 +240,11 @@ impl Checkpointer {
     ) -> Result<BTreeMap<RepoPath, Entry>, CheckpointError> {
         let mut filtered = BTreeMap::new();
         let conversion = self.conversion_for(objects, tree, files.iter())?;
-        if conversion < Conversion::Filtered {
+        // The attributes on disk are not those of the tree.
+        let attributes_change = files.iter().any(|path| is_attributes_file(path.as_bytes()));
+        if conversion < Conversion::Filtered && !attributes_change {
             return Ok(filtered);
         }
-        let attributes_change = files.iter().any(|path| is_attributes_file(path.as_bytes()));
         let all = attributes_change || conversion == Conversion::ByGit;
         for path in files {
             if (all || find_filtering(&self.repository, path)?.is_some())
@@ -226,19 +257,26 @@ impl Checkpointer {
     }
 }
 
-/// The permission bits that a file gets: its own, unless it is going to be of another kind.
-pub(super) fn permissions(before: &Snapshot, path: &RepoPath, current: Option<Entry>, target: Entry) -> u32 {
+/// The permission bits of a file: its own, unless its kind changes.
+pub(super) fn permissions(
+    before: &Snapshot,
+    path: &RepoPath,
+    current: Option<Entry>,
+    target: Entry,
+) -> u32 {
     let usual = &before.permissions;
     match PermissionKind::of(target.mode) {
-        Some(kind) if current.is_some_and(|current| current.mode == target.mode) => usual.of(path, kind),
+        Some(kind) if current.is_some_and(|current| current.mode == target.mode) => {
+            usual.of(path, kind)
+        }
         Some(PermissionKind::Executable) => usual.executable,
-        // Those of a link count where it is kept as a file.
+        // A symbolic link that is stored as a file has the bits of a file.
         Some(_) | None => usual.file,
     }
 }
 
-impl Plan {
-    /// Adds the folders that lose their last file to those that are removed.
+impl RestorePlan {
+    /// Adds the folders that lose their last file to the removed ones.
     pub(super) fn remove_emptied_folders(
         &mut self,
         objects: &Objects<'_>,

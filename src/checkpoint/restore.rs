@@ -1,10 +1,9 @@
-//! Putting paths back: the only writer of the user's work tree.
+//! Restores paths. This is the only writer of the user's work tree.
 //!
-//! A [`Plan`] says for each path what is expected there and what is to be there. A path that is
-//! neither is somebody else's by now and is kept. Applying a plan twice is the same as once, so a
-//! roll back that was cut off is simply done again. Nothing is written through a symbolic link and
-//! nothing outside the work tree; ignored files, other repositories and large files never appear in
-//! a plan.
+//! A [`RestorePlan`] contains for each path the expected and the target state. A path that has neither was
+//! changed by another process and is kept. A plan can be applied repeatedly, so an interrupted roll
+//! back is simply repeated. Nothing is written through a symbolic link or outside the work tree;
+//! ignored files, nested repositories and large files never appear in a plan.
 
 mod batch;
 
@@ -14,92 +13,118 @@ use rustix::io::Errno;
 
 use super::delta::{Delta, PermissionChange};
 use super::error::CheckpointError;
+use super::no_follow::{Drafts, OpenFolders, PathState, WorkTree};
 use super::object::{Entry, FileMode, ObjectFormat, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 use super::scan::{DiskKinds, Executable, Symlinks};
 use super::snapshot::{PermissionKind, Snapshot};
 use super::tree;
-use super::worktree::{Drafts, Folders, Found, WorkTree};
 use crate::failpoint::failpoint;
 
-/// What to put where.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
-    /// The files, in the order of their paths.
+pub struct RestorePlan {
+    /// The files, sorted by path.
     pub files: Vec<Placement>,
-    /// Folders to make, parents first, with their permission bits.
+    /// Folders to create, parents first, with their permission bits.
     pub(crate) folders_made: Vec<(RepoPath, u32)>,
-    /// Folders to remove if nothing is in them.
+    /// Folders to remove if they are empty.
     pub(crate) folders_removed: Vec<RepoPath>,
-    /// Other repositories whose commit changed; their files are their own.
+    /// Nested repositories whose commit changed; their files are not touched.
     pub(crate) repositories: Vec<RepoPath>,
-    /// Permission bits to set, where they are as expected: `before` is expected, `after` is set.
+    /// Permission bits to set: `before` is expected, `after` is set.
     pub(crate) permissions: Vec<PermissionChange>,
 }
 
 /// One file of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// Where.
     pub path: RepoPath,
-    /// What is expected there now.
+    /// The expected entry.
     pub expected: Option<Entry>,
-    /// What is to be there.
+    /// The target entry.
     pub target: Option<Entry>,
-    /// The permission bits to be there.
+    /// The target permission bits.
     pub(crate) permissions: u32,
+    /// What may be there instead of the expected entry.
+    pub(crate) instead: Instead,
+}
+
+/// What may be at a path where no file is expected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Instead {
+    #[default]
+    Nothing,
+    /// A pipe, socket or device that the step put there. It has no content that could be lost.
+    SpecialFile,
 }
 
 impl Placement {
-    /// How the contents are named. Where no content is expected or wanted, any name differs from both.
+    /// The format of the ids. If neither side has content, any format works.
     fn format(&self) -> ObjectFormat {
-        self.target.or(self.expected).map(|entry| entry.id.format()).unwrap_or_default()
+        self.target
+            .or(self.expected)
+            .map(|entry| entry.id.format())
+            .unwrap_or_default()
     }
 }
 
-/// What became of a plan.
+/// The result of applying a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// The files written or removed, now or by an earlier try.
+pub struct RestoreReport {
+    /// The files written or removed, now or by an earlier attempt.
     pub restored: Vec<RepoPath>,
-    /// What was neither as expected nor as wanted, and was kept.
+    /// Paths that had neither the expected nor the target state, and were kept.
     pub kept: Vec<RepoPath>,
-    /// What the system did not let piton write or remove.
+    /// Paths that the system did not allow piton to write or remove.
     pub failed: Vec<Unwritten>,
-    /// Other repositories that were left as they are.
+    /// Nested repositories that were left alone.
     pub repositories: Vec<RepoPath>,
+    /// The paths whose entry in the index was changed.
+    pub staged: BTreeSet<RepoPath>,
 }
 
-/// A path that cannot be written or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unwritten {
-    /// The path.
     pub path: RepoPath,
-    /// What the system said.
+    /// The error message of the system.
     pub reason: String,
-    /// The number of that, where there is one.
+    /// Its error number, if any.
     pub(crate) errno: Option<Errno>,
 }
 
-impl Plan {
-    /// The inverse of a delta: what leads from `after` back to `before`.
-    pub(crate) fn inverse(objects: &Objects<'_>, before: &Snapshot, delta: &Delta) -> Result<Self, CheckpointError> {
+impl RestorePlan {
+    /// The inverse of a delta: restores `before` from `after`.
+    pub(crate) fn inverse(
+        objects: &Objects<'_>,
+        before: &Snapshot,
+        delta: &Delta,
+    ) -> Result<Self, CheckpointError> {
         let mut plan = Self::default();
         for change in &delta.changes {
-            // The commit of another repository is only recorded; its files are its own.
-            let gitlink = |entry: Option<Entry>| entry.is_some_and(|entry| entry.mode == FileMode::Gitlink);
+            // The commit of a nested repository is only recorded; its files are not touched.
+            let gitlink =
+                |entry: Option<Entry>| entry.is_some_and(|entry| entry.mode == FileMode::Gitlink);
             if gitlink(change.before) || gitlink(change.after) {
                 plan.repositories.push(change.path.clone());
                 continue;
             }
-            let kind = change.before.and_then(|entry| PermissionKind::of(entry.mode));
+            let kind = change
+                .before
+                .and_then(|entry| PermissionKind::of(entry.mode));
             plan.files.push(Placement {
                 path: change.path.clone(),
                 expected: change.after,
                 target: change.before,
-                // Those of a link count where it is kept as a file.
-                permissions: kind.map_or(before.permissions.file, |kind| before.permissions.of(&change.path, kind)),
+                // A symbolic link that is stored as a file has the bits of a file.
+                permissions: kind.map_or(before.permissions.file, |kind| {
+                    before.permissions.of(&change.path, kind)
+                }),
+                instead: if change.after.is_none() && delta.not_captured.contains(&change.path) {
+                    Instead::SpecialFile
+                } else {
+                    Instead::Nothing
+                },
             });
         }
         let mut emptied: BTreeSet<RepoPath> = delta.folders_added.iter().cloned().collect();
@@ -107,17 +132,40 @@ impl Plan {
         emptied.extend(removed.map(|file| file.path.parent()));
         plan.folders_removed = new_folders(objects, before, emptied)?;
         let bits = |path: &RepoPath| before.permissions.of(path, PermissionKind::Folder);
-        plan.folders_made = delta.folders_removed.iter().map(|path| (path.clone(), bits(path))).collect();
-        plan.permissions = delta.permissions.iter().map(PermissionChange::inverse).collect();
+        plan.folders_made = delta
+            .folders_removed
+            .iter()
+            .map(|path| (path.clone(), bits(path)))
+            .collect();
+        plan.permissions = delta
+            .permissions
+            .iter()
+            .map(PermissionChange::inverse)
+            .collect();
         Ok(plan)
     }
 
-    /// The paths that are neither as expected nor as wanted.
-    pub(crate) fn conflicts(&self, work_tree: &WorkTree, kinds: DiskKinds) -> Result<Vec<RepoPath>, CheckpointError> {
+    /// Every path that it may write or remove.
+    pub fn paths(&self) -> impl Iterator<Item = &RepoPath> {
+        let files = self.files.iter().map(|file| &file.path);
+        let made = self.folders_made.iter().map(|(path, _)| path);
+        let permissions = self.permissions.iter().map(|change| &change.path);
+        files
+            .chain(made)
+            .chain(&self.folders_removed)
+            .chain(permissions)
+    }
+
+    /// The paths that have neither the expected nor the target state.
+    pub(crate) fn conflicts(
+        &self,
+        work_tree: &WorkTree,
+        kinds: DiskKinds,
+    ) -> Result<Vec<RepoPath>, CheckpointError> {
         let mut found = Vec::new();
         let files: Vec<&Placement> = self.files.iter().collect();
         for (file, judged) in files.iter().zip(batch::judge_all(work_tree, &files, kinds)) {
-            if judged?.judgement == Judgement::Foreign {
+            if judged?.judgement == FileCondition::Foreign {
                 found.push(file.path.clone());
             }
         }
@@ -125,27 +173,45 @@ impl Plan {
         Ok(found)
     }
 
-    /// The paths that the system does not let piton write, found out without writing anything.
+    /// The paths that the system does not allow piton to write, checked without writing.
     pub(crate) fn unwritable(&self, work_tree: &WorkTree) -> Vec<Unwritten> {
-        let folders = self.folders_made.iter().map(|(path, _)| path).chain(&self.folders_removed);
+        let folders = self
+            .folders_made
+            .iter()
+            .map(|(path, _)| path)
+            .chain(&self.folders_removed);
         let changed = self.files.iter().map(|file| &file.path).chain(folders);
-        let mut opened = Folders::of(work_tree);
+        let mut opened = OpenFolders::of(work_tree);
         let refused = |path: &RepoPath| {
             let reason = opened.refusal(path)?.to_string();
-            Some(Unwritten { path: path.clone(), reason, errno: None })
+            Some(Unwritten {
+                path: path.clone(),
+                reason,
+                errno: None,
+            })
         };
         changed.filter_map(refused).collect()
     }
 
-    /// Files whose place is taken by a folder that holds more than the plan removes, such as ignored files.
-    pub(crate) fn obstructed(&self, work_tree: &WorkTree) -> Result<Vec<RepoPath>, CheckpointError> {
-        let removed: BTreeSet<&RepoPath> =
-            self.files.iter().filter(|file| file.target.is_none()).map(|file| &file.path).collect();
+    /// Files whose path is a folder with more content than the plan removes, such as ignored files.
+    pub(crate) fn obstructed(
+        &self,
+        work_tree: &WorkTree,
+    ) -> Result<Vec<RepoPath>, CheckpointError> {
+        let removed: BTreeSet<&RepoPath> = self
+            .files
+            .iter()
+            .filter(|file| file.target.is_none())
+            .map(|file| &file.path)
+            .collect();
         let mut found = Vec::new();
-        let mut folders = Folders::of(work_tree);
+        let mut folders = OpenFolders::of(work_tree);
         for file in self.files.iter().filter(|file| file.target.is_some()) {
-            if let Some(Found::Folder { .. }) = folders.state(&file.path)?
-                && work_tree.files_below(&file.path)?.iter().any(|path| !removed.contains(path))
+            if let Some(PathState::Folder { .. }) = folders.state(&file.path)?
+                && work_tree
+                    .files_below(&file.path)?
+                    .iter()
+                    .any(|path| !removed.contains(path))
             {
                 found.push(file.path.clone());
             }
@@ -153,20 +219,26 @@ impl Plan {
         Ok(found)
     }
 
-    /// Puts everything where it belongs, except what is somebody else's by now.
+    /// Applies the plan, except to paths that another process has changed.
     pub(crate) fn apply(
         &self,
         objects: &Objects<'_>,
         work_tree: &WorkTree,
         kinds: DiskKinds,
         permissions_of_folder: impl Fn(&RepoPath) -> u32,
-    ) -> Result<Report, CheckpointError> {
-        let mut report = Report { repositories: self.repositories.clone(), ..Report::default() };
+    ) -> Result<RestoreReport, CheckpointError> {
+        let mut report = RestoreReport {
+            repositories: self.repositories.clone(),
+            ..RestoreReport::default()
+        };
         let opened = self.open_folders(work_tree)?;
-        let (writes, removals): (Vec<_>, Vec<_>) = self.files.iter().partition(|file| file.target.is_some());
+        let (writes, removals): (Vec<_>, Vec<_>) =
+            self.files.iter().partition(|file| file.target.is_some());
         let remove = |file: &Placement| match judge(work_tree, file, kinds)? {
-            Judgement::Expected => work_tree.remove_file(&file.path).map(|()| Placed::Yes),
-            judged => Ok(Placed::of(judged)),
+            FileCondition::Expected => work_tree
+                .remove_file(&file.path)
+                .map(|()| PlacementState::Yes),
+            judged => Ok(PlacementState::of(judged)),
         };
         if removals.len() >= batch::MANY {
             batch::remove(work_tree, &removals, kinds, &mut report, &remove)?;
@@ -183,13 +255,26 @@ impl Plan {
             report.attempted(folder, removed)?;
         }
         let write = |file: &Placement| match judge(work_tree, file, kinds)? {
-            Judgement::Expected => place(objects, work_tree, file, kinds, &permissions_of_folder),
-            judged => Ok(Placed::of(judged)),
+            FileCondition::Expected => {
+                place(objects, work_tree, file, kinds, &permissions_of_folder)
+            }
+            judged => Ok(PlacementState::of(judged)),
         };
-        let drafts = if writes.len() >= batch::MANY { Drafts::of(work_tree)? } else { None };
+        let drafts = if writes.len() >= batch::MANY {
+            Drafts::of(work_tree)?
+        } else {
+            None
+        };
         if let Some(drafts) = drafts {
             let places = (objects, work_tree, &drafts);
-            batch::write(places, &writes, kinds, &permissions_of_folder, &mut report, &write)?;
+            batch::write(
+                places,
+                &writes,
+                kinds,
+                &permissions_of_folder,
+                &mut report,
+                &write,
+            )?;
         } else {
             for file in writes {
                 let written = write(file);
@@ -200,18 +285,26 @@ impl Plan {
         for (folder, bits) in &self.folders_made {
             let made = make_parents(work_tree, folder, &permissions_of_folder).and_then(|()| {
                 let is_there = work_tree.state(folder)?.is_some();
-                if is_there { Ok(()) } else { work_tree.make_folder(folder, *bits) }
+                if is_there {
+                    Ok(())
+                } else {
+                    work_tree.make_folder(folder, *bits)
+                }
             });
             failpoint("restore-path");
             report.attempted(folder, made)?;
         }
         for (folder, bits) in opened.iter().rev() {
-            if let Some(Found::Folder { .. }) = work_tree.state(folder)? {
+            if let Some(PathState::Folder { .. }) = work_tree.state(folder)? {
                 work_tree.set_permissions(folder, *bits)?;
             }
         }
         for change in &self.permissions {
-            if work_tree.state(&change.path)?.and_then(|found| found.permissions()) == Some(change.before) {
+            if work_tree
+                .state(&change.path)?
+                .and_then(|found| found.permissions())
+                == Some(change.before)
+            {
                 let set = work_tree.set_permissions(&change.path, change.after);
                 failpoint("restore-path");
                 report.attempted(&change.path, set)?;
@@ -223,28 +316,36 @@ impl Plan {
         Ok(report)
     }
 
-    /// Lets the owner write in the folders that are going to change: a step may have forbidden it.
-    /// Returns those that had to be opened, parents first, with the bits they had.
+    /// Makes the folders that will change writable for the owner, because a step may have removed
+    /// that permission. Returns the changed folders, parents first, with their old bits.
     fn open_folders(&self, work_tree: &WorkTree) -> Result<Vec<(RepoPath, u32)>, CheckpointError> {
         const OWNERS: u32 = 0o700;
         let bits_of = |path: &RepoPath| match work_tree.state(path)? {
-            Some(Found::Folder { permissions }) => Ok(Some(permissions)),
+            Some(PathState::Folder { permissions }) => Ok(Some(permissions)),
             _ => Ok::<_, CheckpointError>(None),
         };
-        for change in self.permissions.iter().filter(|change| change.after & OWNERS == OWNERS) {
+        for change in self
+            .permissions
+            .iter()
+            .filter(|change| change.after & OWNERS == OWNERS)
+        {
             if bits_of(&change.path)? == Some(change.before) {
-                // One that cannot be opened shows when something in it is written.
+                // If this fails, the write inside it reports it.
                 let _ = work_tree.set_permissions(&change.path, change.after);
             }
         }
-        // The folders of the step itself go away: outermost first, or those inside cannot be reached.
+        // The step's own folders will be removed: open the outermost first, because the inner ones
+        // are unreachable otherwise.
         for folder in self.folders_removed.iter().rev() {
             if let Some(bits) = bits_of(folder)?.filter(|bits| bits & OWNERS != OWNERS) {
                 let _ = work_tree.set_permissions(folder, bits | OWNERS);
             }
         }
         let files = self.files.iter().map(|file| &file.path);
-        let folders = self.folders_removed.iter().chain(self.folders_made.iter().map(|(path, _)| path));
+        let folders = self
+            .folders_removed
+            .iter()
+            .chain(self.folders_made.iter().map(|(path, _)| path));
         let changing: BTreeSet<RepoPath> = files.chain(folders).map(RepoPath::parent).collect();
         let mut opened = Vec::new();
         for folder in changing.into_iter().filter(|folder| !folder.is_top()) {
@@ -258,21 +359,24 @@ impl Plan {
     }
 }
 
-/// Whether a file is where it belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Placed {
+enum PlacementState {
     Yes,
     No,
 }
 
-impl Placed {
-    fn of(judgement: Judgement) -> Self {
-        if judgement == Judgement::Done { Self::Yes } else { Self::No }
+impl PlacementState {
+    fn of(judgement: FileCondition) -> Self {
+        if judgement == FileCondition::Done {
+            Self::Yes
+        } else {
+            Self::No
+        }
     }
 }
 
-impl Report {
-    /// Why not everything is as the plan wants it; none when it is.
+impl RestoreReport {
+    /// Why the target is not fully reached; `None` if it is.
     pub fn shortfall(&self) -> Option<CheckpointError> {
         match (self.failed.is_empty(), self.kept.is_empty()) {
             (true, true) => None,
@@ -281,32 +385,51 @@ impl Report {
         }
     }
 
-    /// Everything that is not as the plan wants it.
+    /// All paths that did not reach the target.
     pub fn not_restored(&self) -> Vec<RepoPath> {
-        let mut paths: Vec<RepoPath> = self.failed.iter().map(|file| &file.path).chain(&self.kept).cloned().collect();
+        let mut paths: Vec<RepoPath> = self
+            .failed
+            .iter()
+            .map(|file| &file.path)
+            .chain(&self.kept)
+            .cloned()
+            .collect();
         paths.sort();
         paths
     }
 
-    /// Writes down what became of a file.
-    fn note(&mut self, path: &RepoPath, placed: Result<Placed, CheckpointError>) -> Result<(), CheckpointError> {
+    /// Records the result of a file.
+    fn note(
+        &mut self,
+        path: &RepoPath,
+        placed: Result<PlacementState, CheckpointError>,
+    ) -> Result<(), CheckpointError> {
         match placed {
-            Ok(Placed::Yes) => self.restored.push(path.clone()),
-            Ok(Placed::No) => self.kept.push(path.clone()),
+            Ok(PlacementState::Yes) => self.restored.push(path.clone()),
+            Ok(PlacementState::No) => self.kept.push(path.clone()),
             Err(err) => self.attempted(path, Err(err))?,
         }
         Ok(())
     }
 
-    /// Writes down that the system did not let go of something, with the reason; only a disk without room stops
-    /// everything, because room can be made.
-    fn attempted(&mut self, path: &RepoPath, done: Result<(), CheckpointError>) -> Result<(), CheckpointError> {
+    /// Records a refused write with its reason; only a full disk stops everything, because the user
+    /// can free space.
+    fn attempted(
+        &mut self,
+        path: &RepoPath,
+        done: Result<(), CheckpointError>,
+    ) -> Result<(), CheckpointError> {
         match done {
             Ok(()) => {}
             Err(err) if err.is_about_room() => return Err(err),
             Err(err) => {
-                let reason = std::error::Error::source(&err).map_or_else(|| err.to_string(), ToString::to_string);
-                self.failed.push(Unwritten { path: path.clone(), reason, errno: err.errno() });
+                let reason = std::error::Error::source(&err)
+                    .map_or_else(|| err.to_string(), ToString::to_string);
+                self.failed.push(Unwritten {
+                    path: path.clone(),
+                    reason,
+                    errno: err.errno(),
+                });
             }
         }
         Ok(())
@@ -319,55 +442,77 @@ fn place(
     file: &Placement,
     kinds: DiskKinds,
     permissions_of_folder: &impl Fn(&RepoPath) -> u32,
-) -> Result<Placed, CheckpointError> {
+) -> Result<PlacementState, CheckpointError> {
     if !has_room(work_tree, &file.path, permissions_of_folder)? {
-        return Ok(Placed::No);
+        return Ok(PlacementState::No);
     }
     write(objects, work_tree, file, kinds)?;
-    Ok(Placed::Yes)
+    Ok(PlacementState::Yes)
 }
 
-/// How the work tree stands to one file of a plan.
+/// The state of one file of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Judgement {
+enum FileCondition {
     Expected,
     Done,
     Foreign,
 }
 
-fn judge(work_tree: &WorkTree, file: &Placement, kinds: DiskKinds) -> Result<Judgement, CheckpointError> {
-    Ok(judge_found(&entry_on_disk(work_tree, &file.path, file.format())?, file, kinds))
+fn judge(
+    work_tree: &WorkTree,
+    file: &Placement,
+    kinds: DiskKinds,
+) -> Result<FileCondition, CheckpointError> {
+    Ok(judge_found(
+        &entry_on_disk(work_tree, &file.path, file.format())?,
+        file,
+        kinds,
+    ))
 }
 
-fn judge_found(now: &OnDisk, file: &Placement, kinds: DiskKinds) -> Judgement {
+fn judge_found(now: &OnDisk, file: &Placement, kinds: DiskKinds) -> FileCondition {
     let is = |entry: Entry, other: Option<Entry>| {
-        let any_file =
-            |other: Entry| kinds.executable == Executable::FromIndex && entry.mode.is_file() && other.mode.is_file();
-        let as_file =
-            |other: Entry| kinds.symlinks == Symlinks::Files && entry.mode.is_file() && other.mode == FileMode::Symlink;
+        let any_file = |other: Entry| {
+            kinds.executable == Executable::FromIndex
+                && entry.mode.is_file()
+                && other.mode.is_file()
+        };
+        let as_file = |other: Entry| {
+            kinds.symlinks == Symlinks::Files
+                && entry.mode.is_file()
+                && other.mode == FileMode::Symlink
+        };
         let fits = |other: Entry| other.mode == entry.mode || any_file(other) || as_file(other);
         other.is_some_and(|other| other.id == entry.id && fits(other))
     };
     match now {
         OnDisk::File(entry, bits) if is(*entry, file.target) => {
-            // Content put back before the permission bits were: still to be done.
-            match file.target.and_then(|target| PermissionKind::of(target.mode)) {
-                Some(_) if *bits != file.permissions => Judgement::Expected,
-                _ => Judgement::Done,
+            // The content was restored earlier, but not the permission bits.
+            match file
+                .target
+                .and_then(|target| PermissionKind::of(target.mode))
+            {
+                Some(_) if *bits != file.permissions => FileCondition::Expected,
+                _ => FileCondition::Done,
             }
         }
-        OnDisk::File(entry, _) if is(*entry, file.expected) => Judgement::Expected,
-        OnDisk::Nothing if file.target.is_none() => Judgement::Done,
-        OnDisk::Nothing if file.expected.is_none() => Judgement::Expected,
-        // A folder where a file was expected to be absent: the step made files below it, which
-        // are removed by their own lines of the plan.
-        OnDisk::Folder if file.expected.is_none() && file.target.is_some() => Judgement::Expected,
-        OnDisk::Folder if file.target.is_none() => Judgement::Done,
-        _ => Judgement::Foreign,
+        OnDisk::File(entry, _) if is(*entry, file.expected) => FileCondition::Expected,
+        OnDisk::Nothing if file.target.is_none() => FileCondition::Done,
+        OnDisk::Nothing if file.expected.is_none() => FileCondition::Expected,
+        OnDisk::Special if file.instead == Instead::SpecialFile && file.target.is_some() => {
+            FileCondition::Expected
+        }
+        // A folder where a file was expected to be absent: the step created files below it, which
+        // have their own entries in the plan.
+        OnDisk::Folder if file.expected.is_none() && file.target.is_some() => {
+            FileCondition::Expected
+        }
+        OnDisk::Folder if file.target.is_none() => FileCondition::Done,
+        _ => FileCondition::Foreign,
     }
 }
 
-/// What is at a path now, with the name its content would have in git.
+/// The current state of a path, with the id of its content.
 enum OnDisk {
     Nothing,
     Folder,
@@ -376,23 +521,43 @@ enum OnDisk {
 }
 
 fn blob_id(format: ObjectFormat, content: &[u8]) -> Result<ObjectId, CheckpointError> {
-    format.name(git2::ObjectType::Blob, content).map_err(CheckpointError::git("name the content of a file"))
+    format
+        .name(git2::ObjectType::Blob, content)
+        .map_err(CheckpointError::git("name the content of a file"))
 }
 
-fn entry_on_disk(work_tree: &WorkTree, path: &RepoPath, format: ObjectFormat) -> Result<OnDisk, CheckpointError> {
+fn entry_on_disk(
+    work_tree: &WorkTree,
+    path: &RepoPath,
+    format: ObjectFormat,
+) -> Result<OnDisk, CheckpointError> {
     Ok(match work_tree.state(path)? {
         None => OnDisk::Nothing,
-        Some(Found::Folder { .. }) => OnDisk::Folder,
-        Some(Found::Special) => OnDisk::Special,
-        Some(Found::Symlink { .. }) => {
-            let Some(target) = work_tree.read_link(path)? else { return Ok(OnDisk::Nothing) };
+        Some(PathState::Folder { .. }) => OnDisk::Folder,
+        Some(PathState::Special) => OnDisk::Special,
+        Some(PathState::Symlink { .. }) => {
+            let Some(target) = work_tree.read_link(path)? else {
+                return Ok(OnDisk::Nothing);
+            };
             let id = blob_id(format, &target)?;
-            OnDisk::File(Entry { mode: FileMode::Symlink, id }, 0)
+            OnDisk::File(
+                Entry {
+                    mode: FileMode::Symlink,
+                    id,
+                },
+                0,
+            )
         }
-        Some(Found::File { permissions, .. }) => {
-            let Some(bytes) = work_tree.read_if_file(path)? else { return Ok(OnDisk::Nothing) };
+        Some(PathState::File { permissions, .. }) => {
+            let Some(bytes) = work_tree.read_if_file(path)? else {
+                return Ok(OnDisk::Nothing);
+            };
             let id = blob_id(format, &bytes)?;
-            let mode = if permissions & 0o100 == 0 { FileMode::Regular } else { FileMode::Executable };
+            let mode = if permissions & 0o100 == 0 {
+                FileMode::Regular
+            } else {
+                FileMode::Executable
+            };
             OnDisk::File(Entry { mode, id }, permissions)
         }
     })
@@ -404,24 +569,28 @@ fn write(
     file: &Placement,
     kinds: DiskKinds,
 ) -> Result<(), CheckpointError> {
-    let Some(target) = file.target else { return Ok(()) };
+    let Some(target) = file.target else {
+        return Ok(());
+    };
     if let OnDisk::File(now, _) = entry_on_disk(work_tree, &file.path, target.id.format())?
         && now.id == target.id
         && now.mode.is_file()
         && target.mode.is_file()
     {
-        // Only its permission bits changed: its time has not, and stays.
+        // Only the permission bits changed: keep the timestamp.
         return work_tree.set_permissions(&file.path, file.permissions);
     }
     let content = objects.read(target.id)?;
     match target.mode {
-        FileMode::Symlink if kinds.symlinks == Symlinks::Links => work_tree.write_link(&file.path, &content),
+        FileMode::Symlink if kinds.symlinks == Symlinks::Links => {
+            work_tree.write_link(&file.path, &content)
+        }
         _ => work_tree.write_file(&file.path, &content, file.permissions),
     }
 }
 
-/// Makes room for a file. A folder in its place that holds something else, such as ignored files,
-/// stays, and so does whatever is in the place of its own folder.
+/// Makes room for a file. A folder at its path that contains something else, such as ignored files,
+/// stays, and so does anything at the path of its own folder.
 fn has_room(
     work_tree: &WorkTree,
     path: &RepoPath,
@@ -430,7 +599,12 @@ fn has_room(
     make_parents(work_tree, path, permissions_of_folder)?;
     work_tree.remove_folder_if_empty(path)?;
     let parent = path.parent();
-    let is_folder = |path: &RepoPath| Ok(matches!(work_tree.state(path)?, Some(Found::Folder { .. })));
+    let is_folder = |path: &RepoPath| {
+        Ok(matches!(
+            work_tree.state(path)?,
+            Some(PathState::Folder { .. })
+        ))
+    };
     Ok((parent.is_top() || is_folder(&parent)?) && !is_folder(path)?)
 }
 
@@ -440,7 +614,7 @@ fn make_parents(
     permissions_of_folder: &impl Fn(&RepoPath) -> u32,
 ) -> Result<(), CheckpointError> {
     let parent = path.parent();
-    if parent.is_top() || matches!(work_tree.state(&parent)?, Some(Found::Folder { .. })) {
+    if parent.is_top() || matches!(work_tree.state(&parent)?, Some(PathState::Folder { .. })) {
         return Ok(());
     }
     make_parents(work_tree, &parent, permissions_of_folder)?;
@@ -450,7 +624,7 @@ fn make_parents(
     Ok(())
 }
 
-/// What was found, or a stand-in where the object that says it is gone.
+/// The result, or a default if its object is missing.
 fn found_or<T>(stand_in: T, found: Result<T, CheckpointError>) -> Result<T, CheckpointError> {
     match found {
         Err(CheckpointError::Missing { .. }) => Ok(stand_in),
@@ -458,7 +632,7 @@ fn found_or<T>(stand_in: T, found: Result<T, CheckpointError>) -> Result<T, Chec
     }
 }
 
-/// These folders and those around them that the snapshot does not have, deepest first.
+/// These folders and their parents that the snapshot does not have, deepest first.
 fn new_folders(
     objects: &Objects<'_>,
     before: &Snapshot,
@@ -468,9 +642,12 @@ fn new_folders(
     for folder in folders {
         let mut folder = folder;
         while !folder.is_top() && !new.contains(&folder) {
-            // A folder whose tree git has pruned counts as new: it is only removed if it is empty.
+            // A folder whose tree git has pruned counts as new: it is removed only if it is empty.
             let known = found_or(false, tree::has_folder(objects, before.tree, &folder))?
-                || before.empty_folders.iter().any(|empty| *empty == folder || empty.is_inside(&folder));
+                || before
+                    .empty_folders
+                    .iter()
+                    .any(|empty| *empty == folder || empty.is_inside(&folder));
             if known {
                 break;
             }

@@ -1,79 +1,80 @@
-//! Taking operations back on top of what is there now.
+//! Reverts operations on top of the current files.
 //!
-//! An [`Operation`] is what a step did to the files, to what is staged and to the branch. [`Checkpointer::invert`] works
-//! out how to take several of them back as one, newest first, and changes nothing; [`Checkpointer::apply_inverse`] writes
-//! files and index. The commit that belongs to it is planned here and made by the caller.
+//! An [`StepOperation`] contains what a step did to files, index and branch. [`Checkpointer::invert`]
+//! plans how to revert several of them at once, newest first, without side effects;
+//! [`Checkpointer::apply_inverse`] writes files and index. The commit is planned here and made by
+//! the caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::checkpointer::Checkpointer;
 use super::commit::{CommitPlan, LeftAlone};
-use super::delta::{Change, Delta, IndexChange, PermissionChange, count_lines, kind_at};
+use super::delta::{Change, Delta, IndexChange, PermissionChange, kind_at};
 use super::error::CheckpointError;
 use super::index::Index;
 use super::merge::{Merged, three_way};
 use super::object::{Entry, FileMode, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
-use super::restore::{Placement, Plan, Report, Unwritten};
+use super::restore::{Instead, Placement, RestorePlan, RestoreReport, Unwritten};
 use super::snapshot::{PermissionKind, Snapshot};
 use super::staging::{self, OnOverlap, StagedReversal};
 use super::tree::{self, Edits};
 
-/// Something that a step did, to be taken back.
+/// The effect of a step, to be reverted.
 #[derive(Clone, Debug)]
-pub struct Operation {
-    /// The state to go back to.
+pub struct StepOperation {
+    /// The state before.
     pub before: Snapshot,
-    /// The state that the operation led to.
+    /// The state after.
     pub after: Snapshot,
-    /// What it changed on disk and staged.
+    /// Its changes on disk and in the index.
     pub delta: Delta,
-    /// What of it is taken back.
-    pub reach: Reach,
-    /// What of it is in a commit.
-    pub committed: Committed,
+    /// What to revert.
+    pub reach: ReversalScope,
+    pub committed: CommittedPart,
 }
 
-/// What of an operation is taken back.
+/// Which part of an operation to revert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// The files, and what it staged and committed.
+pub enum ReversalScope {
+    /// The files, the index and the commit.
     Files,
     /// Only the commit: its content stays on disk.
     Commit,
 }
 
-/// What of an operation is in a commit.
+/// Which part of an operation is committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Committed {
-    /// Nothing.
+pub enum CommittedPart {
+    /// None.
     No,
-    /// These changes, as git stores them, in a commit of its own.
+    /// These changes, in the stored form, in its own commit.
     Own(Vec<Change>),
-    /// All of it, in a commit of a later checkpoint.
+    /// All of it, in the commit of a later checkpoint.
     Later,
 }
 
-/// How operations can be taken back.
+/// A plan to revert operations.
 #[derive(Clone, Debug, Default)]
 pub struct Inverse {
-    /// What to put where on disk.
-    pub plan: Plan,
-    /// The commit to make; none when HEAD has nothing of them.
+    /// The writes to disk.
+    pub plan: RestorePlan,
+    /// The commit to make; `None` if HEAD contains none of them.
     pub commit: Option<CommitPlan>,
-    /// Files that get content which none of the states had: later edits of other lines stay.
+    /// Files that get merged content: later edits of other lines stay.
     pub merged: Vec<RepoPath>,
-    /// Files that changed since, on disk, staged or committed, in a way that cannot be merged.
+    /// Files with later changes on disk, in the index or in HEAD that cannot be merged.
     pub conflicts: Vec<RepoPath>,
-    /// Paths that the system does not let piton write.
+    /// Paths that the system does not allow piton to write.
     pub unwritable: Vec<Unwritten>,
-    /// Repositories inside the work tree that are at another commit than they were.
+    /// Nested repositories that are at another commit than before.
     pub repositories: Vec<LeftRepository>,
 }
 
 impl Inverse {
-    /// Refuses, unless something else speaks against it anyway, what the system would not let piton write.
+    /// Fails if the system would not allow the writes, unless there are conflicts, which take
+    /// precedence.
     pub fn require_writable(self) -> Result<Self, CheckpointError> {
         if self.unwritable.is_empty() || !self.conflicts.is_empty() {
             return Ok(self);
@@ -82,30 +83,32 @@ impl Inverse {
     }
 }
 
-/// A repository inside the work tree whose own files stay as they are: git leaves them alone as well.
+/// A nested repository whose files stay as they are, as with git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftRepository {
-    /// Where it is.
     pub path: RepoPath,
-    /// Where its HEAD is; none when it is not checked out.
+    /// Its current HEAD; `None` if it is not checked out.
     pub current: Option<Entry>,
-    /// The commit that it was at; none when it was not there.
+    /// Its earlier commit; `None` if it did not exist.
     pub target: Option<Entry>,
-    /// Whether the index is going to name that commit.
+    /// Whether the index will contain that commit.
     pub recorded: bool,
 }
 
 impl LeftRepository {
-    /// What is left.
+    /// A description of its state.
     pub fn place(&self) -> String {
         let path = &self.path;
         match self.current {
-            Some(entry) => format!("`{path}` is a repository of its own and stays at {}", entry.id.short()),
+            Some(entry) => format!(
+                "`{path}` is a repository of its own and stays at {}",
+                entry.id.short()
+            ),
             None => format!("`{path}` is a repository of its own and is not checked out"),
         }
     }
 
-    /// What checks out the commit that it was at.
+    /// The command that checks out the earlier commit.
     pub fn way_back(&self) -> Option<String> {
         let (path, commit) = (&self.path, self.target?.id.short());
         let command = if self.recorded || self.current.is_none() {
@@ -118,36 +121,54 @@ impl LeftRepository {
 
     /// Both, in one line.
     pub fn note(&self) -> String {
-        self.way_back().map_or_else(|| self.place(), |way| format!("{}; {way}", self.place()))
+        self.way_back()
+            .map_or_else(|| self.place(), |way| format!("{}; {way}", self.place()))
     }
 }
 
-impl Operation {
-    /// Whether a change of a file is in a commit.
+impl StepOperation {
+    /// Whether a change of a file is committed.
     fn has_committed(&self) -> impl Fn(&RepoPath) -> bool {
         let own: BTreeSet<&RepoPath> = match &self.committed {
-            Committed::No | Committed::Later => BTreeSet::new(),
-            Committed::Own(changes) => changes.iter().map(|change| &change.path).collect(),
+            CommittedPart::No | CommittedPart::Later => BTreeSet::new(),
+            CommittedPart::Own(changes) => changes.iter().map(|change| &change.path).collect(),
         };
-        move |path| self.committed == Committed::Later || own.contains(path)
+        move |path| self.committed == CommittedPart::Later || own.contains(path)
     }
 
-    /// What it changed on disk, by path.
+    /// Its changes on disk, by path.
     fn changes_by_path(&self) -> BTreeMap<&RepoPath, &Change> {
-        self.delta.changes.iter().map(|change| (&change.path, change)).collect()
+        self.delta
+            .changes
+            .iter()
+            .map(|change| (&change.path, change))
+            .collect()
     }
 
-    /// The operation that leads the other way: taking it back applies this one again.
+    /// The opposite operation: reverting it applies this one again.
     #[must_use]
     pub fn inverse(self) -> Self {
-        let Self { before, after, delta, reach, committed } = self;
+        let Self {
+            before,
+            after,
+            delta,
+            reach,
+            committed,
+        } = self;
         let swapped = |changes: Vec<Change>| changes.iter().map(Change::inverse).collect();
         let delta = Delta {
             changes: swapped(delta.changes),
             folders_added: delta.folders_removed,
             folders_removed: delta.folders_added,
-            permissions: delta.permissions.iter().map(PermissionChange::inverse).collect(),
-            index: delta.index.map(|index| IndexChange { before: index.after, after: index.before }),
+            permissions: delta
+                .permissions
+                .iter()
+                .map(PermissionChange::inverse)
+                .collect(),
+            index: delta.index.map(|index| IndexChange {
+                before: index.after,
+                after: index.before,
+            }),
             announced_added: delta.announced_removed,
             announced_removed: delta.announced_added,
             not_captured: delta.not_captured,
@@ -155,23 +176,32 @@ impl Operation {
             stored_before: BTreeMap::new(),
         };
         let committed = match committed {
-            Committed::Own(changes) => Committed::Own(swapped(changes)),
+            CommittedPart::Own(changes) => CommittedPart::Own(swapped(changes)),
             other => other,
         };
-        Self { before: after, after: before, delta, reach, committed }
+        Self {
+            before: after,
+            after: before,
+            delta,
+            reach,
+            committed,
+        }
     }
 }
 
 impl Checkpointer {
-    /// Lets the files of operations count although git may ignore them by now, and remembers what git stored for them:
-    /// what comes back is committed as it was. For the snapshots from here on.
-    pub fn expect_back(&mut self, operations: &[Operation]) -> Result<(), CheckpointError> {
+    /// Includes the files of operations in later snapshots even if git ignores them now, and
+    /// remembers their stored form, so that restored files are committed as before.
+    pub fn expect_back(&mut self, operations: &[StepOperation]) -> Result<(), CheckpointError> {
         let objects = Objects::of(&self.repository)?;
         let mut returning: BTreeMap<RepoPath, BTreeSet<ObjectId>> = BTreeMap::new();
         for operation in operations {
             let mut trees = Vec::new();
-            for commit in [operation.before.head.commit, operation.after.head.commit].into_iter().flatten() {
-                // A commit that git has pruned says nothing.
+            for commit in [operation.before.head.commit, operation.after.head.commit]
+                .into_iter()
+                .flatten()
+            {
+                // The commit may have been pruned.
                 if self.repository.find_commit(commit)?.is_some() {
                     trees.push(self.repository.tree_of(Some(commit))?);
                 }
@@ -185,10 +215,13 @@ impl Checkpointer {
                     }
                 }
             }
-            if let Committed::Own(changes) = &operation.committed {
+            if let CommittedPart::Own(changes) = &operation.committed {
                 for change in changes {
                     let entries = [change.before, change.after].into_iter().flatten();
-                    returning.entry(change.path.clone()).or_default().extend(entries.map(|entry| entry.id));
+                    returning
+                        .entry(change.path.clone())
+                        .or_default()
+                        .extend(entries.map(|entry| entry.id));
                 }
             }
         }
@@ -196,8 +229,12 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// Works out how to take operations back, newest first, given what is there now.
-    pub fn invert(&self, now: &Snapshot, operations: &[Operation]) -> Result<Inverse, CheckpointError> {
+    /// Plans how to revert operations, newest first, given the current state.
+    pub fn invert(
+        &self,
+        now: &Snapshot,
+        operations: &[StepOperation],
+    ) -> Result<Inverse, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
         let mut inverse = Inverse::default();
         self.invert_files(&objects, now, operations, &mut inverse)?;
@@ -220,12 +257,20 @@ impl Checkpointer {
         for left in &mut inverse.repositories {
             left.recorded |= heads.get(&left.path) == Some(&left.target);
         }
-        inverse.commit = self.plan_inverse(&objects, now, operations, &heads, &mut inverse.conflicts)?;
+        inverse.commit =
+            self.plan_inverse(&objects, now, operations, &heads, &mut inverse.conflicts)?;
         let reversed = self.reversed_index(&objects, &self.index, operations)?;
         inverse.conflicts.extend(reversed.overlaps);
         if let Some(commit) = &inverse.commit {
             let index = self.index.edited(&reversed.edits);
-            match staging::of_commit(&objects, &index, commit, head_tree, &|_, _| None, OnOverlap::Refuse) {
+            match staging::of_commit(
+                &objects,
+                &index,
+                commit,
+                head_tree,
+                &|_, _| None,
+                OnOverlap::Refuse,
+            ) {
                 Ok(_) => {}
                 Err(CheckpointError::DirtyOverlap(staged)) => inverse.conflicts.extend(staged),
                 Err(err) => return Err(err),
@@ -237,29 +282,42 @@ impl Checkpointer {
         Ok(inverse)
     }
 
-    /// Writes files and index as an inverse wants them; files that another process changed meanwhile are kept and named.
-    /// The index stays as it is when a file could not be written.
-    pub fn apply_inverse(&self, inverse: &Inverse, operations: &[Operation]) -> Result<Report, CheckpointError> {
+    /// Writes files and index; files that another process changed meanwhile are kept and reported.
+    /// The index stays as it is if a file could not be written.
+    pub fn apply_inverse(
+        &self,
+        inverse: &Inverse,
+        operations: &[StepOperation],
+    ) -> Result<RestoreReport, CheckpointError> {
         let objects = Objects::of(&self.repository)?;
-        // Folders get the bits that they had then, not those of today.
-        let oldest = operations.last().map(|operation| &operation.before.permissions);
-        let bits = |folder: &RepoPath| oldest.map_or(0o755, |bits| bits.of(folder, PermissionKind::Folder));
-        let mut report = inverse.plan.apply(&objects, &self.work_tree, self.disk_kinds(), bits)?;
+        // Folders get their old bits, not the current ones.
+        let oldest = operations
+            .last()
+            .map(|operation| &operation.before.permissions);
+        let bits = |folder: &RepoPath| {
+            oldest.map_or(0o755, |bits| bits.of(folder, PermissionKind::Folder))
+        };
+        let mut report = inverse
+            .plan
+            .apply(&objects, &self.work_tree, self.disk_kinds(), bits)?;
         if report.shortfall().is_some() {
             return Ok(report);
         }
         let reversed = self.reversed_index(&objects, &self.index, operations)?;
         if !reversed.edits.is_empty() || self.clears_outside(&inverse.plan) {
             let lock = self.lock_index()?;
-            let index = self.repository.load_index()?;
+            let index = self.current_index()?;
             let objects = Objects::of_user(&self.repository)?;
             let mut reversed = self.reversed_index(&objects, &index, operations)?;
             self.skip_outside(&index, &mut reversed.edits)?;
-            // Git reads what is staged from the user's object database, which may have pruned it.
+            // Git reads staged content from the user's object database, which may have pruned it.
             staging::publish(&objects, &reversed.edits)?;
             objects.stage()?;
             self.skip_cleared(&index, &inverse.plan, &mut reversed.edits)?;
-            lock.write(&index.edited(&reversed.edits).to_bytes())?.commit()?;
+            let lock = lock.dated(self.add_stats(&mut reversed.edits));
+            lock.write(&index.edited(&reversed.edits).to_bytes())?
+                .commit()?;
+            report.staged = reversed.edits.into_keys().collect();
             report.kept.extend(reversed.overlaps);
         }
         Ok(report)
@@ -269,23 +327,31 @@ impl Checkpointer {
         &self,
         objects: &Objects<'_>,
         now: &Snapshot,
-        operations: &[Operation],
+        operations: &[StepOperation],
         inverse: &mut Inverse,
     ) -> Result<(), CheckpointError> {
         let mut files: BTreeMap<RepoPath, (Option<Entry>, Placement)> = BTreeMap::new();
         let mut made = BTreeMap::new();
         let mut removed = BTreeSet::new();
-        let mut bits = Bits { objects, now, reached: BTreeMap::new() };
+        let mut bits = Bits {
+            objects,
+            now,
+            reached: BTreeMap::new(),
+        };
         let mut repositories: BTreeMap<RepoPath, Option<Entry>> = BTreeMap::new();
-        for operation in operations.iter().filter(|operation| operation.reach == Reach::Files) {
-            let plan = Plan::inverse(objects, &operation.before, &operation.delta)?;
+        for operation in operations
+            .iter()
+            .filter(|operation| operation.reach == ReversalScope::Files)
+        {
+            let plan = RestorePlan::inverse(objects, &operation.before, &operation.delta)?;
             let has_committed = operation.has_committed();
             for file in plan.files {
                 let current = match files.get(&file.path) {
                     Some((current, _)) => *current,
                     None => tree::find(objects, now.tree, &file.path)?,
                 };
-                // What was committed since left the disk with the sparse checkout: only HEAD and the index follow.
+                // A committed file left the disk with the sparse checkout: only HEAD and the index
+                // change.
                 let was_there = file.expected.is_some() || has_committed(&file.path);
                 if current.is_none() && was_there && self.belongs_off_disk(&file.path) {
                     continue;
@@ -293,8 +359,11 @@ impl Checkpointer {
                 match three_way(objects, file.expected, current, file.target)? {
                     Merged::Overlap => inverse.conflicts.push(file.path),
                     Merged::Clean(target) => {
-                        let kind = file.expected.and_then(|entry| PermissionKind::of(entry.mode));
-                        let left = kind.map(|kind| operation.after.permissions.of(&file.path, kind));
+                        let kind = file
+                            .expected
+                            .and_then(|entry| PermissionKind::of(entry.mode));
+                        let left =
+                            kind.map(|kind| operation.after.permissions.of(&file.path, kind));
                         bits.take_back(&file.path, left, target.map(|_| file.permissions))?;
                         files.insert(file.path.clone(), (target, file));
                     }
@@ -311,37 +380,55 @@ impl Checkpointer {
             for change in plan.permissions {
                 bits.take_back(&change.path, Some(change.before), Some(change.after))?;
             }
-            let links = operation.delta.changes.iter().filter(|change| plan.repositories.contains(&change.path));
+            let links = operation
+                .delta
+                .changes
+                .iter()
+                .filter(|change| plan.repositories.contains(&change.path));
             repositories.extend(links.map(|change| (change.path.clone(), change.before)));
         }
-        let mut plan = Plan {
+        let mut plan = RestorePlan {
             folders_made: made.into_iter().collect(),
             folders_removed: removed.into_iter().rev().collect(),
             repositories: repositories.keys().cloned().collect(),
-            ..Plan::default()
+            ..RestorePlan::default()
         };
         for (path, (target, file)) in &files {
             let current = tree::find(objects, now.tree, path)?;
             let kind = target.and_then(|entry| PermissionKind::of(entry.mode));
-            let permissions =
-                kind.map_or(file.permissions, |_| bits.reached.get(path).copied().unwrap_or(file.permissions));
+            let permissions = kind.map_or(file.permissions, |_| {
+                bits.reached.get(path).copied().unwrap_or(file.permissions)
+            });
             let is_there = current.and_then(|entry| PermissionKind::of(entry.mode));
-            let has_bits = kind.is_none() || is_there.map(|kind| now.permissions.of(path, kind)) == Some(permissions);
+            let has_bits = kind.is_none()
+                || is_there.map(|kind| now.permissions.of(path, kind)) == Some(permissions);
             if *target == current && has_bits {
                 continue;
             }
             if *target != file.target {
                 inverse.merged.push(path.clone());
             }
-            plan.files.push(Placement { path: path.clone(), expected: current, target: *target, permissions });
+            plan.files.push(Placement {
+                path: path.clone(),
+                expected: current,
+                target: *target,
+                permissions,
+                instead: Instead::Nothing,
+            });
         }
         plan.permissions = bits.changes(|path| !files.contains_key(path))?;
         for (path, target) in repositories {
             let current = tree::find(objects, now.tree, &path)?;
             if current != target {
                 let staged = self.index.entry_at(&path);
-                let recorded = staged.is_some_and(|staged| target.is_some_and(|target| target.id == staged.id));
-                inverse.repositories.push(LeftRepository { path, current, target, recorded });
+                let recorded = staged
+                    .is_some_and(|staged| target.is_some_and(|target| target.id == staged.id));
+                inverse.repositories.push(LeftRepository {
+                    path,
+                    current,
+                    target,
+                    recorded,
+                });
             }
         }
         inverse.conflicts.extend(blocked(objects, now, &plan)?);
@@ -351,80 +438,110 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// What an operation changed in a commit, as git stores it.
-    fn committed_changes(&self, objects: &Objects<'_>, operation: &Operation) -> Result<Vec<Change>, CheckpointError> {
+    /// The committed changes of an operation, in the stored form.
+    fn committed_changes(
+        &self,
+        objects: &Objects<'_>,
+        operation: &StepOperation,
+    ) -> Result<Vec<Change>, CheckpointError> {
         let clean = |change: &Change| {
             let clean = |raw| self.stored_form(objects, &change.path, raw, &[]);
             let before = match operation.delta.stored_before(change) {
                 Some(known) => Some(known),
                 None => clean(change.before)?,
             };
-            Ok(Change { before, after: clean(change.after)?, ..change.clone() })
+            Ok(Change {
+                before,
+                after: clean(change.after)?,
+                ..change.clone()
+            })
         };
         match &operation.committed {
-            Committed::No => Ok(Vec::new()),
-            Committed::Own(changes) => Ok(changes.clone()),
-            Committed::Later => operation.delta.changes.iter().map(clean).collect(),
+            CommittedPart::No => Ok(Vec::new()),
+            CommittedPart::Own(changes) => Ok(changes.clone()),
+            CommittedPart::Later => operation.delta.changes.iter().map(clean).collect(),
         }
     }
 
-    /// The commit that gives HEAD these files; none when it has them.
+    /// The commit that gives HEAD these files; `None` if it already has them.
     fn plan_inverse(
         &self,
         objects: &Objects<'_>,
         now: &Snapshot,
-        operations: &[Operation],
+        operations: &[StepOperation],
         heads: &BTreeMap<RepoPath, Option<Entry>>,
         conflicts: &mut Vec<RepoPath>,
     ) -> Result<Option<CommitPlan>, CheckpointError> {
         let head_tree = self.repository.tree_of(now.head.commit)?;
-        let edits: Edits = heads.iter().map(|(path, entry)| (path.clone(), *entry)).collect();
+        let edits: Edits = heads
+            .iter()
+            .map(|(path, entry)| (path.clone(), *entry))
+            .collect();
         let tree = tree::edit(objects, head_tree, &edits)?;
         let mut changes = Vec::new();
         let mut cleaned = BTreeMap::new();
-        // The index entries of a commit whose content stays on disk are brought back by themselves.
-        let stays = operations.iter().filter(|operation| operation.reach == Reach::Commit);
-        let stays: BTreeSet<&RepoPath> =
-            stays.flat_map(|operation| &operation.delta.changes).map(|change| &change.path).collect();
+        // The index entries of a commit whose content stays on disk are restored separately.
+        let stays = operations
+            .iter()
+            .filter(|operation| operation.reach == ReversalScope::Commit);
+        let stays: BTreeSet<&RepoPath> = stays
+            .flat_map(|operation| &operation.delta.changes)
+            .map(|change| &change.path)
+            .collect();
         for (path, before, after) in tree::differences(objects, head_tree, tree)? {
-            // A file in the place of a folder, or the other way round: HEAD has something else there by now.
+            // A file replaced a folder or vice versa: HEAD has something else there by now.
             if !edits.contains_key(&path) {
                 conflicts.push(path.clone());
             }
-            let (insertions, deletions) = count_lines(objects, before, after)?;
             if !stays.contains(&path) {
                 cleaned.insert(path.clone(), (before, after));
             }
-            changes.push(Change { path, before, after, insertions, deletions });
+            changes.push(Change::counted(objects, path, before, after)?);
         }
         if changes.is_empty() {
             return Ok(None);
         }
         let parents = now.head.commit.into_iter().collect();
-        let (head, adopted, left_alone, warnings) = (now.head.clone(), Vec::new(), LeftAlone::default(), Vec::new());
-        Ok(Some(CommitPlan { head, parents, adopted, changes, tree, left_alone, warnings, cleaned }))
+        let (head, adopted, left_alone, warnings) = (
+            now.head.clone(),
+            Vec::new(),
+            LeftAlone::default(),
+            Vec::new(),
+        );
+        Ok(Some(CommitPlan {
+            head,
+            parents,
+            adopted,
+            changes,
+            tree,
+            left_alone,
+            warnings,
+            cleaned,
+        }))
     }
 
     fn reversed_index(
         &self,
         objects: &Objects<'_>,
         index: &Index,
-        operations: &[Operation],
+        operations: &[StepOperation],
     ) -> Result<staging::Reversed, CheckpointError> {
         let mut staged = StagedReversal::new(objects, index);
         for operation in operations {
             let committed = self.committed_changes(objects, operation)?;
             match operation.reach {
-                Reach::Files => {
+                ReversalScope::Files => {
                     staged.take_back(&operation.delta)?;
                     for made in committed {
                         staged.merge(&made.path, made.after, made.before)?;
                     }
                 }
-                Reach::Commit => {
+                ReversalScope::Commit => {
                     let recorded = operation.changes_by_path();
                     for made in committed {
-                        let clean = |raw| self.stored_form(objects, &made.path, raw, &[made.before, made.after]);
+                        let clean = |raw| {
+                            self.stored_form(objects, &made.path, raw, &[made.before, made.after])
+                        };
                         let selected = match recorded.get(&made.path) {
                             Some(change) => match operation.delta.stored_before(change) {
                                 Some(known) => (Some(known), clean(change.after)?),
@@ -441,7 +558,7 @@ impl Checkpointer {
     }
 }
 
-/// The permission bits of files and folders while operations are taken back, newest first.
+/// The permission bits of files and folders while operations are reverted, newest first.
 struct Bits<'a, 'repo> {
     objects: &'a Objects<'repo>,
     now: &'a Snapshot,
@@ -449,9 +566,14 @@ struct Bits<'a, 'repo> {
 }
 
 impl Bits<'_, '_> {
-    /// Takes back what an operation did to the bits of a path: from those that it left to those that it found. Bits
-    /// that it did not change stay as they are now.
-    fn take_back(&mut self, path: &RepoPath, left: Option<u32>, found: Option<u32>) -> Result<(), CheckpointError> {
+    /// Reverts the change of the bits of a path by an operation. Bits that it did not change stay
+    /// as they are now.
+    fn take_back(
+        &mut self,
+        path: &RepoPath,
+        left: Option<u32>,
+        found: Option<u32>,
+    ) -> Result<(), CheckpointError> {
         let Some(found) = found else {
             self.reached.remove(path);
             return Ok(());
@@ -471,25 +593,36 @@ impl Bits<'_, '_> {
         Ok(())
     }
 
-    /// The bits that a path has now; none when it is a link, or not there.
+    /// The current bits of a path; `None` if it is a link or missing.
     fn now(&self, path: &RepoPath) -> Result<Option<u32>, CheckpointError> {
         Ok(kind_at(self.objects, self.now, path)?.map(|kind| self.now.permissions.of(path, kind)))
     }
 
-    /// The bits to set, where a path has others now.
-    fn changes(&self, counts: impl Fn(&RepoPath) -> bool) -> Result<Vec<PermissionChange>, CheckpointError> {
+    /// The bits to set, if they differ from the current ones.
+    fn changes(
+        &self,
+        counts: impl Fn(&RepoPath) -> bool,
+    ) -> Result<Vec<PermissionChange>, CheckpointError> {
         let mut changes = Vec::new();
         for (path, after) in self.reached.iter().filter(|(path, _)| counts(path)) {
             if let Some(before) = self.now(path)?.filter(|before| before != after) {
-                changes.push(PermissionChange { path: path.clone(), before, after: *after });
+                changes.push(PermissionChange {
+                    path: path.clone(),
+                    before,
+                    after: *after,
+                });
             }
         }
         Ok(changes)
     }
 }
 
-/// Files whose place is taken by something that nobody recorded: a folder with other files in it.
-pub(super) fn blocked(objects: &Objects<'_>, now: &Snapshot, plan: &Plan) -> Result<Vec<RepoPath>, CheckpointError> {
+/// Files whose path is blocked by unrecorded content: a folder with other files in it.
+pub(super) fn blocked(
+    objects: &Objects<'_>,
+    now: &Snapshot,
+    plan: &RestorePlan,
+) -> Result<Vec<RepoPath>, CheckpointError> {
     let removed = plan.files.iter().filter(|file| file.target.is_none());
     let removed: BTreeSet<&RepoPath> = removed.map(|file| &file.path).collect();
     let removed = |path: &RepoPath| removed.contains(path);
@@ -513,7 +646,9 @@ pub(super) fn blocked(objects: &Objects<'_>, now: &Snapshot, plan: &Plan) -> Res
             } else {
                 let entry = tree::find(objects, now.tree, &parent)?;
                 let is_file = entry.is_some_and(|entry| entry.mode != FileMode::Gitlink);
-                *parents.entry(parent.clone()).or_insert(is_file && !removed(&parent))
+                *parents
+                    .entry(parent.clone())
+                    .or_insert(is_file && !removed(&parent))
             };
             if in_the_way {
                 found.push(file.path.clone());

@@ -1,7 +1,8 @@
-//! Commits that others have taken the place of: which ones, and whether they still make the same changes.
+//! Replaced commits: which ones, and whether the new ones make the same changes.
 //!
-//! Content decides. A commit makes recorded changes when these, applied in their order to the files it is built on,
-//! give its own files; where the base has other lines, they are merged three-way, as git does.
+//! The content decides. A commit makes recorded changes if these, applied in order to its parent's
+//! files, give its own files; if the parent has other lines, they are merged three-way, as git
+//! does.
 
 use std::collections::BTreeMap;
 
@@ -16,68 +17,79 @@ use super::reading::{Claim, CommitFacts, FileDifference};
 use super::repository::Repository;
 use super::tree;
 
-/// Whether a commit makes changes that were made somewhere else before.
+/// Whether a commit makes the recorded changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Likeness {
-    /// It does.
     Same,
-    /// It makes others; this is the first file in which they differ.
+    /// It makes other changes; the first differing file.
     Other(RepoPath),
-    /// Content that would have to be compared is not here.
+    /// The content for the comparison is missing.
     Unknown,
 }
 
 /// What a commit may change besides the recorded changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Nothing.
     Exactly,
-    /// Other files as well.
+    /// Other files too.
     AtLeast,
 }
 
-/// A commit that names a step, and the one in its place.
+/// A commit that names a step, and its replacement.
 #[derive(Clone, Debug)]
-pub struct Replacement {
-    /// The commit that was replaced.
+pub struct CommitReplacement {
     pub old: ObjectId,
-    /// The commit in its place.
     pub new: ObjectId,
-    /// What the old one says about where it comes from.
+    /// The trailers of the old commit.
     pub(crate) trailers: Trailers,
-    /// What the new one changes against its parent.
+    /// The changes of the new commit.
     pub delta: Vec<Change>,
-    /// Whether the new one changes the same on another base, by itself or together with other commits that it replaces.
+    /// Whether the new commit makes the same changes on another parent, alone or together with
+    /// other commits that it replaces.
     pub same_changes: bool,
 }
 
 /// A file while recorded changes are applied to it.
 struct Applied {
-    /// What the base has there.
+    /// The entry in the parent.
     there: Option<Entry>,
-    /// What is there after the changes so far.
+    /// The entry after the changes so far.
     now: Option<Entry>,
-    /// What the first change found.
+    /// The entry before the first change.
     first: Option<Entry>,
-    /// What the last change left.
+    /// The entry after the last change.
     last: Option<Entry>,
 }
 
 impl Repository {
-    /// Those of some pairs of commits, old and new, whose old one names a step.
-    pub fn replacements(&self, pairs: &[(ObjectId, ObjectId)]) -> Result<Vec<Replacement>, CheckpointError> {
-        let mut found: Vec<(Replacement, Vec<Change>, CommitFacts)> = Vec::new();
+    /// The replacements among pairs of old and new commits whose old commit names a step.
+    pub fn replacements(
+        &self,
+        pairs: &[(ObjectId, ObjectId)],
+    ) -> Result<Vec<CommitReplacement>, CheckpointError> {
+        let mut found: Vec<(CommitReplacement, Vec<Change>, CommitFacts)> = Vec::new();
         for (old, new) in pairs.iter().filter(|(old, new)| old != new) {
-            let Some(before) = self.find_commit(*old)?.filter(|facts| facts.message.contains("Piton-Run:")) else {
+            let Some(before) = self
+                .find_commit(*old)?
+                .filter(|facts| facts.message.contains("Piton-Run:"))
+            else {
                 continue;
             };
-            let (Some(trailers), Some(after)) = (Trailers::find(&before.message), self.find_commit(*new)?) else {
+            let (Some(trailers), Some(after)) =
+                (Trailers::find(&before.message), self.find_commit(*new)?)
+            else {
                 continue;
             };
             let recorded = self.changes(self.base_of(&before)?, before.tree)?;
             let same_changes = self.likeness(&recorded, &after)? == Likeness::Same;
             let delta = self.changes(self.base_of(&after)?, after.tree)?;
-            let replacement = Replacement { old: *old, new: *new, trailers, delta, same_changes };
+            let replacement = CommitReplacement {
+                old: *old,
+                new: *new,
+                trailers,
+                delta,
+                same_changes,
+            };
             found.push((replacement, recorded, after));
         }
         let mut squashed: BTreeMap<ObjectId, Vec<&[Change]>> = BTreeMap::new();
@@ -86,68 +98,116 @@ impl Repository {
         }
         let mut united = Vec::new();
         for (new, deltas) in squashed.iter().filter(|(_, deltas)| deltas.len() > 1) {
-            let Some((.., facts)) = found.iter().find(|(replacement, ..)| replacement.new == *new) else { continue };
+            let Some((.., facts)) = found
+                .iter()
+                .find(|(replacement, ..)| replacement.new == *new)
+            else {
+                continue;
+            };
             if self.composition(deltas, facts, Extent::Exactly)? == Likeness::Same {
                 united.push(*new);
             }
         }
-        let judged = |(mut replacement, ..): (Replacement, Vec<Change>, CommitFacts)| {
+        let judged = |(mut replacement, ..): (CommitReplacement, Vec<Change>, CommitFacts)| {
             replacement.same_changes |= united.contains(&replacement.new);
             replacement
         };
         Ok(found.into_iter().map(judged).collect())
     }
 
-    /// Whether a commit makes recorded changes, on whatever base it is built.
-    pub fn likeness(&self, recorded: &[Change], commit: &CommitFacts) -> Result<Likeness, CheckpointError> {
+    /// Whether a commit makes recorded changes, on any parent.
+    pub fn likeness(
+        &self,
+        recorded: &[Change],
+        commit: &CommitFacts,
+    ) -> Result<Likeness, CheckpointError> {
         self.composition(&[recorded], commit, Extent::Exactly)
     }
 
-    /// Whether a commit makes the changes of several deltas, one after the other, on whatever base it is built.
+    /// Whether a commit makes the changes of several consecutive deltas, on any parent.
     pub fn composition(
         &self,
         deltas: &[&[Change]],
         commit: &CommitFacts,
         extent: Extent,
     ) -> Result<Likeness, CheckpointError> {
-        let Ok(base) = self.base_of(commit) else { return Ok(Likeness::Unknown) };
-        let Ok(differences) = self.differences(base, commit.tree) else { return Ok(Likeness::Unknown) };
+        let Ok(base) = self.base_of(commit) else {
+            return Ok(Likeness::Unknown);
+        };
+        let Ok(differences) = self.differences(base, commit.tree) else {
+            return Ok(Likeness::Unknown);
+        };
         let (objects, scratch) = (Objects::of(self)?, Scratch::default());
         let mut files: BTreeMap<&RepoPath, Applied> = BTreeMap::new();
         for change in deltas.iter().copied().flatten() {
             if !files.contains_key(&change.path) {
-                let Ok(there) = tree::find(&objects, base, &change.path) else { return Ok(Likeness::Unknown) };
-                files.insert(&change.path, Applied { there, now: there, first: change.before, last: change.after });
+                let Ok(there) = tree::find(&objects, base, &change.path) else {
+                    return Ok(Likeness::Unknown);
+                };
+                files.insert(
+                    &change.path,
+                    Applied {
+                        there,
+                        now: there,
+                        first: change.before,
+                        last: change.after,
+                    },
+                );
             }
-            let Some(file) = files.get_mut(&change.path) else { continue };
+            let Some(file) = files.get_mut(&change.path) else {
+                continue;
+            };
             match three_way_in_memory(&objects, &scratch, change.before, file.now, change.after) {
                 Ok(Merged::Clean(merged)) => (file.now, file.last) = (merged, change.after),
                 Ok(Merged::Overlap) => return Ok(Likeness::Other(change.path.clone())),
                 Err(_) => return Ok(Likeness::Unknown),
             }
         }
-        Ok(compare(&files, &differences, extent).map_or(Likeness::Same, |path| Likeness::Other(path.clone())))
+        Ok(compare(&files, &differences, extent)
+            .map_or(Likeness::Same, |path| Likeness::Other(path.clone())))
     }
 
-    /// The files that a commit is built on.
+    /// The tree of a commit's parent.
     pub(crate) fn base_of(&self, commit: &CommitFacts) -> Result<ObjectId, CheckpointError> {
-        commit.parents.first().map_or(Ok(self.empty_tree()), |parent| self.stored_tree_of(*parent))
+        commit
+            .parents
+            .first()
+            .map_or(Ok(self.empty_tree()), |parent| self.stored_tree_of(*parent))
     }
 
-    /// What the last rewriting of HEAD replaced, where nobody says so: an amended commit is the one that HEAD has left
-    /// just now, and after a rebase the trailers, which are nobody else's, tell which commit is which.
-    pub fn guess_replaced(&self, cause: &str) -> Result<Vec<(ObjectId, ObjectId)>, CheckpointError> {
-        let Some(head) = self.head()?.commit else { return Ok(Vec::new()) };
+    /// Guesses what the last rewrite of HEAD replaced, if no hook reported it: an amended commit is
+    /// the previous HEAD, and after a rebase the unique trailers identify the commits.
+    pub fn guess_replaced(
+        &self,
+        cause: &str,
+    ) -> Result<Vec<(ObjectId, ObjectId)>, CheckpointError> {
+        let Some(head) = self.head()?.commit else {
+            return Ok(Vec::new());
+        };
         if cause == "amend" {
-            return Ok(self.amended(head).map(|old| (old, head)).into_iter().collect());
+            return Ok(self
+                .amended(head)
+                .map(|old| (old, head))
+                .into_iter()
+                .collect());
         }
-        let Some(left) = self.find_named("ORIG_HEAD") else { return Ok(Vec::new()) };
+        let Some(left) = self.find_named("ORIG_HEAD") else {
+            return Ok(Vec::new());
+        };
         let claims = |base, tip| -> Result<Vec<Claim>, CheckpointError> {
-            self.claims(&self.commits_between(Some(base), Some(tip))?.into_iter().collect())
+            self.claims(
+                &self
+                    .commits_between(Some(base), Some(tip))?
+                    .into_iter()
+                    .collect(),
+            )
         };
         let new = claims(left, head)?;
-        let same =
-            |old: &Claim| new.iter().find(|new| new.trailers == old.trailers).map(|new| (old.commit, new.commit));
+        let same = |old: &Claim| {
+            new.iter()
+                .find(|new| new.trailers == old.trailers)
+                .map(|new| (old.commit, new.commit))
+        };
         Ok(claims(head, left)?.iter().filter_map(same).collect())
     }
 
@@ -158,13 +218,16 @@ impl Repository {
     }
 }
 
-/// The first file in which a commit is not what its base and recorded changes give.
+/// The first file in which a commit differs from its parent plus the recorded changes.
 fn compare<'p>(
     files: &BTreeMap<&'p RepoPath, Applied>,
     differences: &'p [FileDifference],
     extent: Extent,
 ) -> Option<&'p RepoPath> {
-    let made: BTreeMap<&RepoPath, Option<Entry>> = differences.iter().map(|(path, _, after)| (path, *after)).collect();
+    let made: BTreeMap<&RepoPath, Option<Entry>> = differences
+        .iter()
+        .map(|(path, _, after)| (path, *after))
+        .collect();
     let mut unmade = None;
     let mut makes_something = false;
     for (path, file) in files {
@@ -173,7 +236,7 @@ fn compare<'p>(
         }
         let is_made = file.there != file.now;
         makes_something |= is_made;
-        // The base has this change already: another commit made it.
+        // The parent already contains this change: another commit made it.
         if !is_made && file.first != file.last {
             unmade = unmade.or(Some(*path));
         }
@@ -183,6 +246,10 @@ fn compare<'p>(
         Extent::Exactly => made.into_keys().find(|path| !files.contains_key(path)),
         Extent::AtLeast if unmade.is_some() => unmade,
         Extent::AtLeast if makes_something => None,
-        Extent::AtLeast => files.keys().next().copied().or_else(|| differences.first().map(|(path, ..)| path)),
+        Extent::AtLeast => files
+            .keys()
+            .next()
+            .copied()
+            .or_else(|| differences.first().map(|(path, ..)| path)),
     }
 }

@@ -1,44 +1,70 @@
-//! Finding secrets in what a step wrote, without ever showing them.
+//! Finds secrets in changes of a step, without ever showing them.
 //!
-//! Rules for tokens with a form of their own come first and are nearly always right; the rules for
-//! `password = "…"` judge by entropy and stay silent in doubt: a scanner that cries wolf is switched
-//! off. All patterns run in linear time. [`Scanner`] knows what the project allows.
+//! Rules for tokens with a fixed form come first and are nearly always right; the rules for
+//! `password = "…"` judge by entropy and report nothing in doubt, because users turn off a scanner
+//! with many false positives. All patterns run in linear time. [`SecretScanner`] has the exceptions of
+//! the project.
 
 mod judge;
 mod rules;
+mod services;
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeSet, HashSet};
+use std::fmt;
 use std::ops::Range;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::content::is_binary;
 use super::path::RepoPath;
 
-/// More hits than this in one file say nothing new.
+/// The maximum number of hits per file.
 const HITS: usize = 100;
 
-/// A place that looks like a secret. It never holds the secret.
+/// The place of a possible secret. It never contains the secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretHit {
     /// The rule that found it, e.g. `aws-access-token`.
     pub rule: String,
-    /// The file.
+    /// The file; a secret in its name is redacted.
     pub path: RepoPath,
-    /// The line, from 1.
-    pub line: u64,
-    /// Names this secret in an allow-list: the first 16 hexadecimal digits of
-    /// `sha256(rule + "\0" + secret)`. Where the file as a whole is the secret, its path stands for it.
+    #[serde(flatten)]
+    pub place: SecretPlace,
+    /// Identifies this secret in an allow-list: the first 16 hexadecimal digits of `sha256(rule +
+    /// "\0" + secret)`. If the whole file is the secret, its path is used instead.
     pub fingerprint: String,
 }
 
-/// Looks for secrets, except for those that the project allows.
+/// Where in a change a secret is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SecretPlace {
+    /// A line of the content, from 1.
+    Line(u64),
+    /// The path itself.
+    Name,
+    /// What a symbolic link points to.
+    LinkTarget,
+}
+
+impl fmt::Display for SecretPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Name => f.write_str("(its name)"),
+            Self::LinkTarget => f.write_str("(its target)"),
+        }
+    }
+}
+
+/// Searches for secrets, except for those that the project allows.
 #[derive(Clone, Debug, Default)]
-pub struct Scanner {
+pub struct SecretScanner {
     paths: GlobSet,
     fingerprints: BTreeSet<String>,
 }
@@ -47,16 +73,17 @@ pub struct Scanner {
 #[derive(Debug, thiserror::Error)]
 #[error("`{entry}` is neither a fingerprint nor a glob: {reason}")]
 pub struct InvalidAllowance {
-    /// The entry.
     pub entry: String,
-    /// What is wrong with it as a glob.
+    /// Why it is no glob.
     pub reason: String,
 }
 
-impl Scanner {
+impl SecretScanner {
     /// Allows secrets by fingerprint (16 hexadecimal digits) and files by glob; a glob without `/`
-    /// stands for files of that name in any folder.
-    pub fn allowing<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, InvalidAllowance> {
+    /// matches files with that name in any folder.
+    pub fn allowing<'a>(
+        entries: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, InvalidAllowance> {
         let mut paths = GlobSetBuilder::new();
         let mut fingerprints = BTreeSet::new();
         for entry in entries {
@@ -64,47 +91,88 @@ impl Scanner {
                 fingerprints.insert(entry.to_ascii_lowercase());
                 continue;
             }
-            let invalid =
-                |error: globset::Error| InvalidAllowance { entry: entry.to_owned(), reason: error.kind().to_string() };
-            let glob =
-                if entry.contains('/') { entry.trim_start_matches('/').to_owned() } else { format!("**/{entry}") };
-            paths.add(GlobBuilder::new(&glob).literal_separator(true).build().map_err(invalid)?);
+            let invalid = |error: globset::Error| InvalidAllowance {
+                entry: entry.to_owned(),
+                reason: error.kind().to_string(),
+            };
+            let glob = if entry.contains('/') {
+                entry.trim_start_matches('/').to_owned()
+            } else {
+                format!("**/{entry}")
+            };
+            paths.add(
+                GlobBuilder::new(&glob)
+                    .literal_separator(true)
+                    .build()
+                    .map_err(invalid)?,
+            );
         }
-        let paths = paths
-            .build()
-            .map_err(|error| InvalidAllowance { entry: String::new(), reason: error.kind().to_string() })?;
-        Ok(Self { paths, fingerprints })
+        let paths = paths.build().map_err(|error| InvalidAllowance {
+            entry: String::new(),
+            reason: error.kind().to_string(),
+        })?;
+        Ok(Self {
+            paths,
+            fingerprints,
+        })
     }
 
     /// The secrets of a file.
     pub fn scan(&self, path: &RepoPath, content: &[u8]) -> Vec<SecretHit> {
+        self.allowed_out(path, || scan(path, content))
+    }
+
+    /// The secrets in the name of a new file, including its folders.
+    pub fn scan_name(&self, path: &RepoPath) -> Vec<SecretHit> {
+        self.allowed_out(path, || scan_word(path, path.as_bytes(), SecretPlace::Name))
+    }
+
+    /// The secrets in the target of a symbolic link.
+    pub fn scan_target(&self, path: &RepoPath, target: &[u8]) -> Vec<SecretHit> {
+        self.allowed_out(path, || scan_word(path, target, SecretPlace::LinkTarget))
+    }
+
+    /// The hits that the project does not allow.
+    fn allowed_out(
+        &self,
+        path: &RepoPath,
+        scan: impl FnOnce() -> Vec<SecretHit>,
+    ) -> Vec<SecretHit> {
         if self.paths.is_match(path.as_path()) {
             return Vec::new();
         }
-        let mut hits = scan(path, content);
+        let mut hits = scan();
         hits.retain(|hit| !self.fingerprints.contains(&hit.fingerprint));
         hits
     }
 
     /// The secrets of a file that were not in it before.
-    pub fn scan_change(&self, path: &RepoPath, before: Option<&[u8]>, after: &[u8]) -> Vec<SecretHit> {
+    pub fn scan_change(
+        &self,
+        path: &RepoPath,
+        before: Option<&[u8]>,
+        after: &[u8],
+    ) -> Vec<SecretHit> {
         let mut hits = self.scan(path, after);
         if let Some(before) = before.filter(|_| !hits.is_empty()) {
-            let known: HashSet<String> = scan(path, before).into_iter().map(|hit| hit.fingerprint).collect();
+            let known: HashSet<String> = scan(path, before)
+                .into_iter()
+                .map(|hit| hit.fingerprint)
+                .collect();
             hits.retain(|hit| !known.contains(&hit.fingerprint));
         }
         hits
     }
 }
 
-/// Where a rule found something, before it becomes a hit.
-struct Found<'a> {
+/// A match of a rule.
+struct SecretMatch<'a> {
     rule: &'static str,
     range: Range<usize>,
     secret: &'a [u8],
 }
 
-/// A text with every secret in it named instead of shown, as `[redacted:RULE#FINGERPRINT]`.
+/// A text with every secret replaced by `[redacted:RULE#FINGERPRINT]`.
 pub fn redacted(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -122,17 +190,32 @@ pub fn redacted(text: &str) -> String {
     shown
 }
 
-/// What the rules that are wanted find in a text, in order and without overlaps.
-fn find(content: &[u8], wanted: impl Fn(&rules::Rule) -> bool) -> Vec<Found<'_>> {
-    let mut found: Vec<Found<'_>> = Vec::new();
-    for rule in rules::for_text(content).into_iter().filter(|rule| wanted(rule)) {
-        let Some(pattern) = rule.pattern() else { continue };
+/// The matches of the wanted rules in a text, in order and without overlaps.
+fn find(content: &[u8], wanted: impl Fn(&rules::SecretRule) -> bool) -> Vec<SecretMatch<'_>> {
+    let mut found: Vec<SecretMatch<'_>> = Vec::new();
+    for rule in rules::for_text(content)
+        .into_iter()
+        .filter(|rule| wanted(rule))
+    {
+        let Some(pattern) = rule.pattern() else {
+            continue;
+        };
         for captures in pattern.captures_iter(content) {
-            let Some(secret) = captures.get(1) else { continue };
-            // Rules that know the form of a token come first; a guess about the same bytes is no news.
-            let known = || found.iter().any(|other| overlap(&other.range, &secret.range()));
+            let Some(secret) = rules::secret_in(&captures) else {
+                continue;
+            };
+            // Rules for exact forms come first; a guess about the same bytes is redundant.
+            let known = || {
+                found
+                    .iter()
+                    .any(|other| overlap(&other.range, &secret.range()))
+            };
             if judge::is_secret(rule, &captures) && !known() {
-                found.push(Found { rule: rule.id, range: secret.range(), secret: secret.as_bytes() });
+                found.push(SecretMatch {
+                    rule: rule.id,
+                    range: secret.range(),
+                    secret: secret.as_bytes(),
+                });
             }
             if found.len() >= HITS {
                 break;
@@ -143,28 +226,63 @@ fn find(content: &[u8], wanted: impl Fn(&rules::Rule) -> bool) -> Vec<Found<'_>>
     found
 }
 
-/// The secrets of a file, in the order of their lines.
+/// The secrets of a file, sorted by line.
 fn scan(path: &RepoPath, content: &[u8]) -> Vec<SecretHit> {
-    let mut found = if judge::is_binary(content) {
+    let mut found = if is_binary(content) {
         Vec::new()
     } else {
-        find(content, |rule| rule.kind != rules::Kind::Guess || !judge::holds_hashes(path))
+        find(content, |rule| {
+            rule.kind != rules::SecretKind::Guess || !judge::holds_hashes(path)
+        })
     };
     if found.is_empty()
         && let Some(rule) = judge::file_rule(path, content)
     {
-        found.push(Found { rule, range: 0..0, secret: path.as_bytes() });
+        found.push(SecretMatch {
+            rule,
+            range: 0..0,
+            secret: path.as_bytes(),
+        });
     }
     let (mut line, mut counted) = (1, 0);
     let mut hits = Vec::with_capacity(found.len());
     for found in found {
         let between = content.get(counted..found.range.start).unwrap_or_default();
-        line += between.iter().map(|byte| u64::from(*byte == b'\n')).sum::<u64>();
+        line += between
+            .iter()
+            .map(|byte| u64::from(*byte == b'\n'))
+            .sum::<u64>();
         counted = found.range.start;
         let fingerprint = fingerprint(found.rule, found.secret);
-        hits.push(SecretHit { rule: found.rule.to_owned(), path: path.clone(), line, fingerprint });
+        hits.push(SecretHit {
+            rule: found.rule.to_owned(),
+            path: without_secrets(path),
+            place: SecretPlace::Line(line),
+            fingerprint,
+        });
     }
     hits
+}
+
+/// The secrets of certain forms in a word of a change. Guesses need more text around them.
+fn scan_word(path: &RepoPath, word: &[u8], place: SecretPlace) -> Vec<SecretHit> {
+    find(word, |rule| rule.kind != rules::SecretKind::Guess)
+        .into_iter()
+        .map(|found| SecretHit {
+            rule: found.rule.to_owned(),
+            path: without_secrets(path),
+            place,
+            fingerprint: fingerprint(found.rule, found.secret),
+        })
+        .collect()
+}
+
+/// A path as it may be shown.
+fn without_secrets(path: &RepoPath) -> RepoPath {
+    match std::str::from_utf8(path.as_bytes()) {
+        Ok(text) => RepoPath::from(redacted(text).as_str()),
+        Err(_) => path.clone(),
+    }
 }
 
 fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
@@ -172,9 +290,16 @@ fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
 }
 
 fn fingerprint(rule: &str, secret: &[u8]) -> String {
-    let digest = Sha256::new().chain_update(rule).chain_update([0]).chain_update(secret).finalize();
+    let digest = Sha256::new()
+        .chain_update(rule)
+        .chain_update([0])
+        .chain_update(secret)
+        .finalize();
     let mut bytes = [0; 8];
-    bytes.iter_mut().zip(digest).for_each(|(byte, of_digest)| *byte = of_digest);
+    bytes
+        .iter_mut()
+        .zip(digest)
+        .for_each(|(byte, of_digest)| *byte = of_digest);
     format!("{:016x}", u64::from_be_bytes(bytes))
 }
 

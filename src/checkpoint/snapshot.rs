@@ -1,8 +1,9 @@
 //! The state of a work tree at one moment, as data.
 //!
-//! A [`Snapshot`] is what the journal stores. The content is a tree of the raw bytes on disk; what of
-//! it is in no commit lies in the private store, which keeps it because the journal names it. What a tree cannot hold (permission bits beyond `x`, empty folders) is in
-//! the record itself. Two records are all that a delta or a roll back needs.
+//! The journal stores a [`Snapshot`]. Its content is a tree of the raw bytes on disk; uncommitted
+//! content is in the private store, which keeps it because the journal refers to it. The record
+//! itself has what a tree cannot express (permission bits other than `x`, empty folders). A delta
+//! or a roll back needs only two records.
 
 use std::collections::BTreeMap;
 
@@ -15,34 +16,32 @@ use super::path::RepoPath;
 /// The work tree, the index and HEAD at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The files of the work tree with their bytes as they are on disk.
+    /// The files of the work tree with their raw bytes.
     pub tree: ObjectId,
-    /// What was staged.
+    /// The staged files.
     pub index_tree: ObjectId,
-    /// Where HEAD was.
     pub head: Head,
-    /// The commit that kept all of it reachable, in journals of versions that pinned snapshots by refs.
+    /// The commit that kept the objects reachable, in journals of versions that pinned snapshots by
+    /// refs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<ObjectId>,
     /// The permission bits of files and folders.
     pub permissions: Permissions,
-    /// The folders without anything in them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub empty_folders: Vec<RepoPath>,
-    /// The files that were only announced (`git add -N`), which no tree of the index shows.
+    /// `git add -N` entries, which the tree of the index does not contain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub announced: Vec<RepoPath>,
-    /// What lies in the work tree and is outside of checkpoints.
+    /// Files outside of checkpoints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
 }
 
-/// Where HEAD points.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// The full name of the branch, e.g. `refs/heads/main`; none when detached.
+    /// The full name of the branch, e.g. `refs/heads/main`; `None` if detached.
     pub branch: Option<String>,
-    /// The commit; none on an unborn branch.
+    /// The commit; `None` on an unborn branch.
     pub commit: Option<ObjectId>,
 }
 
@@ -50,33 +49,45 @@ impl Head {
     /// How HEAD has moved, if it has.
     pub(crate) fn moved_to(&self, now: &Self) -> Option<CheckpointError> {
         if self.branch != now.branch {
-            let name = |head: &Self| head.branch.clone().unwrap_or_else(|| "detached HEAD".to_owned());
-            return Some(CheckpointError::BranchSwitched { expected: name(self), found: name(now) });
+            let name = |head: &Self| {
+                head.branch
+                    .clone()
+                    .unwrap_or_else(|| "detached HEAD".to_owned())
+            };
+            return Some(CheckpointError::BranchSwitched {
+                expected: name(self),
+                found: name(now),
+            });
         }
-        (self.commit != now.commit).then_some(CheckpointError::HeadMoved { expected: self.commit, found: now.commit })
+        (self.commit != now.commit).then_some(CheckpointError::HeadMoved {
+            expected: self.commit,
+            found: now.commit,
+        })
     }
 }
 
-/// The permission bits (`0o7777`) of a work tree: the usual ones and the exceptions.
+/// The permission bits (`0o7777`) of a work tree: defaults and exceptions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permissions {
-    /// Of most files that are not executable.
+    /// For non-executable files.
     pub file: u32,
-    /// Of most executable files.
+    /// For executable files.
     pub executable: u32,
-    /// Of most folders.
+    /// For folders.
     pub folder: u32,
-    /// Files and folders that differ from those.
+    /// Files and folders with other bits.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exceptions: BTreeMap<RepoPath, u32>,
 }
 
-/// Something in the work tree that checkpoints neither hold nor touch.
+/// Something in the work tree that commits of steps neither contain nor touch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// Where it is.
     pub path: RepoPath,
-    /// Why.
+    /// Whether the tree has its files all the same, because the snapshot before the step has them:
+    /// a roll back restores them, a commit never contains them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
     #[serde(flatten)]
     pub reason: LeftOutReason,
 }
@@ -89,10 +100,10 @@ pub enum LeftOutReason {
     TooLarge {
         /// Its size in bytes.
         size: u64,
-        /// When it was last changed, in nanoseconds since 1970: a change of it can be told.
+        /// When it was last changed, in nanoseconds since 1970, to detect changes.
         modified: i64,
     },
-    /// A repository of its own inside the work tree.
+    /// A nested repository.
     NestedRepository,
     /// A pipe, socket or device.
     SpecialFile,
@@ -102,7 +113,7 @@ pub enum LeftOutReason {
     Unreadable,
 }
 
-/// What permission bits are recorded for.
+/// The kinds of paths with permission bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PermissionKind {
     File,
@@ -111,7 +122,7 @@ pub(crate) enum PermissionKind {
 }
 
 impl PermissionKind {
-    /// The kind of a file; links and other repositories have no bits of their own.
+    /// The kind of a file; links and gitlinks have no bits.
     pub(crate) fn of(mode: FileMode) -> Option<Self> {
         match mode {
             FileMode::Regular => Some(Self::File),
@@ -122,7 +133,6 @@ impl PermissionKind {
 }
 
 impl Permissions {
-    /// The bits of a file or folder.
     pub(crate) fn of(&self, path: &RepoPath, kind: PermissionKind) -> u32 {
         self.exceptions.get(path).copied().unwrap_or(match kind {
             PermissionKind::File => self.file,

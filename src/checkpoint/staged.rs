@@ -1,7 +1,7 @@
-//! What the next commit changes in some folders, and those folders as the commit will have them.
+//! The changes of the next commit in some folders, and a copy of these folders as committed.
 //!
-//! Everything comes from the index that git makes the commit of, nothing from the work tree, and nothing
-//! is changed: [`Staged::find`] compares with HEAD, [`Staged::export`] has git write a copy somewhere else.
+//! All data comes from the index of the commit, nothing from the work tree. [`Staged::find`]
+//! compares it with HEAD, [`Staged::export`] lets git write a copy elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -11,32 +11,40 @@ use std::time::Duration;
 
 use super::error::CheckpointError;
 use super::git_cli::GitProgram;
+use super::hook_environment::HookEnvironment;
 use super::index::{Index, IndexEntry};
 use super::object::{Entry, FileMode, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
-use super::place::HookPlace;
 use super::repository::Repository;
 use super::tree;
 
-/// Filters that fetch content from elsewhere may take their time.
+/// The time limit, because filters may fetch content.
 const LIMIT: Duration = Duration::from_mins(1);
-/// Links that lead to links are followed so far.
+/// The maximum number of chained links.
 const MOST_LINKS: usize = 8;
 
-/// What is staged in folders of one name.
+/// The staged content of folders with one name.
 pub struct Staged {
     index: Index,
     file: PathBuf,
-    /// The folders in which something is staged, with the files that differ from HEAD.
+    /// The folders with staged changes, with the files that differ from HEAD.
     pub changed: BTreeMap<RepoPath, Vec<RepoPath>>,
 }
 
 impl Staged {
-    /// Finds what is staged below folders of a name, wherever they are.
-    pub fn find(repository: &Repository, place: &HookPlace, name: &str) -> Result<Self, CheckpointError> {
+    /// Finds staged content below all folders with a name.
+    pub fn find(
+        repository: &Repository,
+        place: &HookEnvironment,
+        name: &str,
+    ) -> Result<Self, CheckpointError> {
         let index = repository.load_index_at(&place.index)?;
-        let mut staged = Self { index, file: place.index.clone(), changed: BTreeMap::new() };
+        let mut staged = Self {
+            index,
+            file: place.index.clone(),
+            changed: BTreeMap::new(),
+        };
         let folders = staged.folders(name);
         if folders.is_empty() {
             return Ok(staged);
@@ -60,7 +68,7 @@ impl Staged {
         Ok(staged)
     }
 
-    /// Has git write a copy of folders below another one, and of what links in them lead to.
+    /// Lets git write a copy of folders, and of the targets of links in them.
     pub fn export(
         &self,
         repository: &Repository,
@@ -71,8 +79,11 @@ impl Staged {
         let mut wanted: BTreeSet<RepoPath> = BTreeSet::new();
         let mut next: Vec<RepoPath> = self.changed.keys().cloned().collect();
         for _ in 0..MOST_LINKS {
-            let new: Vec<(RepoPath, IndexEntry)> =
-                next.iter().flat_map(|folder| self.below(folder)).filter(|(path, _)| !wanted.contains(path)).collect();
+            let new: Vec<(RepoPath, IndexEntry)> = next
+                .iter()
+                .flat_map(|folder| self.below(folder))
+                .filter(|(path, _)| !wanted.contains(path))
+                .collect();
             let is_link = |(_, entry): &&(RepoPath, IndexEntry)| entry.mode == FileMode::Symlink;
             next = Vec::new();
             for (path, entry) in new.iter().filter(is_link) {
@@ -88,25 +99,42 @@ impl Staged {
         let mut prefix = OsString::from("--prefix=");
         prefix.push(target);
         prefix.push("/");
-        let words = [OsStr::new("checkout-index"), OsStr::new("-z"), OsStr::new("--stdin"), &prefix];
+        let words = [
+            OsStr::new("checkout-index"),
+            OsStr::new("-z"),
+            OsStr::new("--stdin"),
+            &prefix,
+        ];
         let program = GitProgram::new(environment.clone(), repository.git_dir(), repository.top());
         let variables = [("GIT_INDEX_FILE", self.file.clone().into_os_string())];
         let doing = "checkout-index";
         let output = program.run(doing, &words, &variables, Some(&list), LIMIT)?;
-        if output.succeeded { Ok(()) } else { Err(CheckpointError::GitProgram { doing, reason: output.reason }) }
+        if output.succeeded {
+            Ok(())
+        } else {
+            Err(CheckpointError::GitProgram {
+                doing,
+                reason: output.reason,
+            })
+        }
     }
 
-    /// The folders of a name that hold anything staged; of one inside another only the outer.
+    /// The folders with a name that have staged content; for nested ones only the outer.
     fn folders(&self, name: &str) -> BTreeSet<RepoPath> {
         let inside = [name.as_bytes(), b"/"].concat();
         let mut found = BTreeSet::new();
         let mut last: Option<RepoPath> = None;
         for (path, _) in self.index.entries(0..self.index.len()) {
-            if last.as_ref().is_some_and(|last| lies_in(path, last.as_bytes())) {
+            if last
+                .as_ref()
+                .is_some_and(|last| lies_in(path, last.as_bytes()))
+            {
                 continue;
             }
             let at = path.windows(inside.len()).enumerate();
-            let mut at = at.filter(|(at, word)| *word == inside && (*at == 0 || path.get(*at - 1) == Some(&b'/')));
+            let mut at = at.filter(|(at, word)| {
+                *word == inside && (*at == 0 || path.get(*at - 1) == Some(&b'/'))
+            });
             if let Some((at, _)) = at.next() {
                 let folder = RepoPath::from_bytes(path.get(..at + name.len()).unwrap_or(path));
                 found.insert(folder.clone());
@@ -116,16 +144,23 @@ impl Staged {
         found
     }
 
-    /// What is staged at a path or below it; what was only announced, or is in conflict, is not.
+    /// The staged entries at or below a path, without `git add -N` entries and conflicts.
     fn below(&self, path: &RepoPath) -> Vec<(RepoPath, IndexEntry)> {
-        let own = self.index.find(path.as_bytes()).map(|at| at..at + 1).unwrap_or_default();
+        let own = self
+            .index
+            .find(path.as_bytes())
+            .map(|at| at..at + 1)
+            .unwrap_or_default();
         let inside = self.index.below(0..self.index.len(), path.as_bytes());
         let entries = self.index.entries(own).chain(self.index.entries(inside));
         let counts = |entry: &IndexEntry| entry.stage == 0 && !entry.intent_to_add;
-        entries.filter(|(_, entry)| counts(entry)).map(|(path, entry)| (RepoPath::from_bytes(path), *entry)).collect()
+        entries
+            .filter(|(_, entry)| counts(entry))
+            .map(|(path, entry)| (RepoPath::from_bytes(path), *entry))
+            .collect()
     }
 
-    /// The files of a folder that are not staged as they are committed.
+    /// The files of a folder whose staged version differs from the committed one.
     fn differences(
         &self,
         objects: &Objects<'_>,
@@ -134,14 +169,22 @@ impl Staged {
     ) -> Result<Vec<RepoPath>, CheckpointError> {
         let mut old: BTreeMap<RepoPath, Entry> = BTreeMap::new();
         if let Some(tree) = committed {
-            for (path, _, entry) in tree::differences(objects, ObjectId::empty_tree(tree.format()), tree)? {
-                let path = RepoPath::from_bytes([folder.as_bytes(), b"/", path.as_bytes()].concat());
+            for (path, _, entry) in
+                tree::differences(objects, ObjectId::empty_tree(tree.format()), tree)?
+            {
+                let path =
+                    RepoPath::from_bytes([folder.as_bytes(), b"/", path.as_bytes()].concat());
                 old.extend(entry.map(|entry| (path, entry)));
             }
         }
         let mut changed = Vec::new();
         for (path, entry) in self.below(folder) {
-            if old.remove(&path) != Some(Entry { mode: entry.mode, id: entry.id }) {
+            if old.remove(&path)
+                != Some(Entry {
+                    mode: entry.mode,
+                    id: entry.id,
+                })
+            {
                 changed.push(path);
             }
         }
@@ -151,10 +194,11 @@ impl Staged {
 }
 
 fn lies_in(path: &[u8], folder: &[u8]) -> bool {
-    path.strip_prefix(folder).is_some_and(|rest| rest.first() == Some(&b'/'))
+    path.strip_prefix(folder)
+        .is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
-/// Where a link leads, as far as that is inside the work tree.
+/// The target of a link, if it is inside the work tree.
 fn link_target(link: &RepoPath, target: &[u8]) -> Option<RepoPath> {
     if Path::new(OsStr::from_bytes(target)).is_absolute() {
         return None;

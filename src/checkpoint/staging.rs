@@ -1,4 +1,4 @@
-//! What a commit or a roll back changes in the user's index: the entries of its own files only.
+//! The changes of a commit or a roll back in the user's index: only the entries of its own files.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use super::snapshot::Snapshot;
 use super::stat::Stat;
 use super::tree;
 
-/// Entries to replace (or to remove, with `None`).
+/// Entries to replace, or to remove with `None`.
 pub(crate) type IndexEdits = BTreeMap<RepoPath, Option<IndexEntry>>;
 
-/// What happens when the user has staged something else in the lines of a step.
+/// What to do if the user has staged other changes in the lines of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnOverlap {
-    /// There is no commit.
+    /// Make no commit.
     Refuse,
-    /// The commit was decided before: what is staged stays.
+    /// The commit was already decided: keep the staged content.
     KeepStaged,
 }
 
-/// The entries of a commit's files: unstaged ones follow the commit, partly staged ones get the
-/// step's change on top of what is staged.
+/// The entries of a commit's files: unstaged files follow the commit, partly staged ones get the
+/// step's change on top of the staged content.
 pub(crate) fn of_commit(
     objects: &Objects<'_>,
     index: &Index,
@@ -40,7 +40,10 @@ pub(crate) fn of_commit(
     let mut overlaps = Vec::new();
     for (path, (old, new)) in &plan.cleaned {
         let staged = staged_at(index, path);
-        let staged_entry = staged.map(|entry| Entry { mode: entry.mode, id: entry.id });
+        let staged_entry = staged.map(|entry| Entry {
+            mode: entry.mode,
+            id: entry.id,
+        });
         let committed = tree::find(objects, head_tree, path)?;
         let wanted = if staged_entry == committed {
             tree::find(objects, plan.tree, path)?
@@ -61,22 +64,31 @@ pub(crate) fn of_commit(
             continue;
         }
         if wanted != staged_entry {
-            let stat = wanted.and_then(|entry| stat_of(path, entry)).unwrap_or_default();
-            edits.insert(path.clone(), wanted.map(|entry| IndexEntry::renewed(staged, entry, stat)));
+            let stat = wanted
+                .and_then(|entry| stat_of(path, entry))
+                .unwrap_or_default();
+            edits.insert(
+                path.clone(),
+                wanted.map(|entry| IndexEntry::renewed(staged, entry, stat)),
+            );
         } else if let Some(entry) = wanted.filter(|entry| *new == Some(*entry)) {
             // The step committed the file itself, only touched it, or changed line ends that git
-            // does not store: a stale size would make git call it modified.
+            // does not store: with a stale size git would report it as modified.
             let stat = stat_of(path, entry).unwrap_or_default();
             if staged.is_some_and(|staged| staged.stat != stat) {
                 edits.insert(path.clone(), Some(IndexEntry::renewed(staged, entry, stat)));
             }
         }
     }
-    if overlaps.is_empty() { Ok(edits) } else { Err(CheckpointError::DirtyOverlap(overlaps)) }
+    if overlaps.is_empty() {
+        Ok(edits)
+    } else {
+        Err(CheckpointError::DirtyOverlap(overlaps))
+    }
 }
 
-/// Whether the user has staged something that cannot be beside a new file: below it, or a file where it needs a folder.
-/// A path that the commit itself removes does not block the path that replaces it.
+/// Whether the user has staged something that conflicts with a new file: below it, or a file in the
+/// place of its folder. A path that the commit itself removes does not block its replacement.
 fn has_in_the_way(index: &Index, plan: &CommitPlan, path: &RepoPath) -> bool {
     let goes = |path: &RepoPath| plan.cleaned.get(path).is_some_and(|(_, new)| new.is_none());
     let mut below = index.entries(index.below(0..index.len(), path.as_bytes()));
@@ -85,7 +97,11 @@ fn has_in_the_way(index: &Index, plan: &CommitPlan, path: &RepoPath) -> bool {
     }
     let mut folder = path.parent();
     while !folder.is_top() {
-        if index.entry_at(&folder).is_some_and(|entry| !entry.intent_to_add) && !goes(&folder) {
+        if index
+            .entry_at(&folder)
+            .is_some_and(|entry| !entry.intent_to_add)
+            && !goes(&folder)
+        {
             return true;
         }
         folder = folder.parent();
@@ -93,24 +109,29 @@ fn has_in_the_way(index: &Index, plan: &CommitPlan, path: &RepoPath) -> bool {
     false
 }
 
-/// What makes an index hold exactly a tree, whatever the user has staged.
+/// The edits that make an index equal to a tree, regardless of staged changes.
 pub(crate) fn of_tree(
     objects: &Objects<'_>,
     index: &Index,
     tree: ObjectId,
     stat_of: &dyn Fn(&RepoPath, Entry) -> Option<Stat>,
 ) -> Result<IndexEdits, CheckpointError> {
-    let announced = index.entries(0..index.len()).filter(|(_, entry)| entry.intent_to_add);
-    let mut edits: IndexEdits = announced.map(|(path, _)| (RepoPath::from_bytes(path), None)).collect();
+    let announced = index
+        .entries(0..index.len())
+        .filter(|(_, entry)| entry.intent_to_add);
+    let mut edits: IndexEdits = announced
+        .map(|(path, _)| (RepoPath::from_bytes(path), None))
+        .collect();
     for (path, _, wanted) in tree::differences(objects, tree::of_index(objects, index)?, tree)? {
-        let entry = wanted.map(|entry| IndexEntry::new(entry, stat_of(&path, entry).unwrap_or_default()));
+        let entry =
+            wanted.map(|entry| IndexEntry::new(entry, stat_of(&path, entry).unwrap_or_default()));
         edits.insert(path, entry);
     }
     Ok(edits)
 }
 
-/// The entries that a step staged or unstaged, as they were before; entries that somebody has
-/// changed since are kept and named.
+/// The entries that a step staged or unstaged, as they were before; entries with later changes are
+/// kept and reported.
 pub(crate) fn of_roll_back(
     objects: &Objects<'_>,
     index: &Index,
@@ -125,7 +146,10 @@ pub(crate) fn of_roll_back(
     };
     for (path, before, after) in differences {
         let staged = staged_at(index, &path);
-        let now = staged.map(|entry| Entry { mode: entry.mode, id: entry.id });
+        let now = staged.map(|entry| Entry {
+            mode: entry.mode,
+            id: entry.id,
+        });
         if now == after {
             let entry = before.map(|entry| IndexEntry::renewed(staged, entry, Stat::default()));
             edits.insert(path, entry);
@@ -141,22 +165,32 @@ pub(crate) fn of_roll_back(
     for path in &delta.announced_removed {
         let is_vacant = index.find(path.as_bytes()).is_none();
         if is_vacant || matches!(edits.get(path), Some(None)) {
-            let mode = tree::find(objects, before.tree, path)?.map_or(FileMode::Regular, |entry| entry.mode);
-            let entry = Entry { mode, id: objects.write_blob(b"")? };
-            let announced = IndexEntry { intent_to_add: true, ..IndexEntry::new(entry, Stat::default()) };
+            let mode = tree::find(objects, before.tree, path)?
+                .map_or(FileMode::Regular, |entry| entry.mode);
+            let entry = Entry {
+                mode,
+                id: objects.write_blob(b"")?,
+            };
+            let announced = IndexEntry {
+                intent_to_add: true,
+                ..IndexEntry::new(entry, Stat::default())
+            };
             edits.insert(path.clone(), Some(announced));
         }
     }
     Ok((edits, kept))
 }
 
-/// Has the contents of index entries in the user's object database.
+/// Copies the contents of index entries to the user's object database.
 pub(crate) fn publish(objects: &Objects<'_>, edits: &IndexEdits) -> Result<(), CheckpointError> {
-    let entries = edits.values().flatten().filter(|entry| entry.mode != FileMode::Gitlink);
+    let entries = edits
+        .values()
+        .flatten()
+        .filter(|entry| entry.mode != FileMode::Gitlink);
     objects.copy_all(&entries.map(|entry| entry.id).collect())
 }
 
-/// What taking operations back does to the index, one after the other, newest first.
+/// The effect of reverting operations on the index, one after the other, newest first.
 pub(crate) struct StagedReversal<'a, 'repo> {
     objects: &'a Objects<'repo>,
     index: &'a Index,
@@ -168,7 +202,6 @@ pub(crate) struct StagedReversal<'a, 'repo> {
 /// The outcome of a [`StagedReversal`].
 #[derive(Debug)]
 pub(crate) struct Reversed {
-    /// The entries to write.
     pub(crate) edits: IndexEdits,
     /// Files for which the user has staged other content in the same lines.
     pub(crate) overlaps: Vec<RepoPath>,
@@ -176,10 +209,16 @@ pub(crate) struct Reversed {
 
 impl<'a, 'repo> StagedReversal<'a, 'repo> {
     pub(crate) fn new(objects: &'a Objects<'repo>, index: &'a Index) -> Self {
-        Self { objects, index, staged: BTreeMap::new(), announced: BTreeMap::new(), overlaps: Vec::new() }
+        Self {
+            objects,
+            index,
+            staged: BTreeMap::new(),
+            announced: BTreeMap::new(),
+            overlaps: Vec::new(),
+        }
     }
 
-    /// Takes back what a step itself staged and announced.
+    /// Reverts what a step itself staged or added with `git add -N`.
     pub(crate) fn take_back(&mut self, delta: &Delta) -> Result<(), CheckpointError> {
         let differences = match delta.index {
             Some(change) => tree::differences(self.objects, change.before, change.after)?,
@@ -188,12 +227,23 @@ impl<'a, 'repo> StagedReversal<'a, 'repo> {
         for (path, before, after) in differences {
             self.merge(&path, after, before)?;
         }
-        self.announced.extend(delta.announced_added.iter().map(|path| (path.clone(), false)));
-        self.announced.extend(delta.announced_removed.iter().map(|path| (path.clone(), true)));
+        self.announced.extend(
+            delta
+                .announced_added
+                .iter()
+                .map(|path| (path.clone(), false)),
+        );
+        self.announced.extend(
+            delta
+                .announced_removed
+                .iter()
+                .map(|path| (path.clone(), true)),
+        );
         Ok(())
     }
 
-    /// Stages what was staged before a checkpoint committed a file. `selected` is the change that it was to commit.
+    /// Restores what was staged before a checkpoint committed a file. `selected` is the change that
+    /// it was to commit.
     pub(crate) fn uncommit(
         &mut self,
         before: &Snapshot,
@@ -217,7 +267,7 @@ impl<'a, 'repo> StagedReversal<'a, 'repo> {
         self.merge(&made.path, left, then)
     }
 
-    /// The entries to write, given the oldest state that is gone back to.
+    /// The entries to write, given the oldest restored state.
     pub(crate) fn finish(self, oldest: Option<&Snapshot>) -> Result<Reversed, CheckpointError> {
         let mut edits = IndexEdits::new();
         for (path, wanted) in self.staged {
@@ -228,28 +278,47 @@ impl<'a, 'repo> StagedReversal<'a, 'repo> {
             }
         }
         for (path, is_wanted) in self.announced {
-            let is_vacant = edits.get(&path).map_or(self.index.find(path.as_bytes()).is_none(), Option::is_none);
+            let is_vacant = edits
+                .get(&path)
+                .map_or(self.index.find(path.as_bytes()).is_none(), Option::is_none);
             if is_wanted && is_vacant {
-                let found = oldest.map(|before| tree::find(self.objects, before.tree, &path)).transpose()?;
-                let mode = found.flatten().map_or(FileMode::Regular, |entry| entry.mode);
-                let entry = Entry { mode, id: self.objects.write_blob(b"")? };
-                let announced = IndexEntry { intent_to_add: true, ..IndexEntry::new(entry, Stat::default()) };
+                let found = oldest
+                    .map(|before| tree::find(self.objects, before.tree, &path))
+                    .transpose()?;
+                let mode = found
+                    .flatten()
+                    .map_or(FileMode::Regular, |entry| entry.mode);
+                let entry = Entry {
+                    mode,
+                    id: self.objects.write_blob(b"")?,
+                };
+                let announced = IndexEntry {
+                    intent_to_add: true,
+                    ..IndexEntry::new(entry, Stat::default())
+                };
                 edits.insert(path, Some(announced));
             } else if !is_wanted && !edits.contains_key(&path) && is_announced(self.index, &path) {
                 edits.insert(path, None);
             }
         }
-        Ok(Reversed { edits, overlaps: self.overlaps })
+        Ok(Reversed {
+            edits,
+            overlaps: self.overlaps,
+        })
     }
 
-    /// Takes a file from one entry to another; what the user has staged on top of it stays.
+    /// Moves a file from one entry to another; changes that the user has staged on top stay.
     pub(crate) fn merge(
         &mut self,
         path: &RepoPath,
         from: Option<Entry>,
         to: Option<Entry>,
     ) -> Result<(), CheckpointError> {
-        let current = self.staged.get(path).copied().unwrap_or_else(|| staged_entry(self.index, path));
+        let current = self
+            .staged
+            .get(path)
+            .copied()
+            .unwrap_or_else(|| staged_entry(self.index, path));
         match three_way(self.objects, from, current, to)? {
             Merged::Clean(next) => {
                 self.staged.insert(path.clone(), next);
@@ -261,14 +330,19 @@ impl<'a, 'repo> StagedReversal<'a, 'repo> {
 }
 
 fn staged_entry(index: &Index, path: &RepoPath) -> Option<Entry> {
-    staged_at(index, path).map(|entry| Entry { mode: entry.mode, id: entry.id })
+    staged_at(index, path).map(|entry| Entry {
+        mode: entry.mode,
+        id: entry.id,
+    })
 }
 
 fn is_announced(index: &Index, path: &RepoPath) -> bool {
-    index.entry_at(path).is_some_and(|entry| entry.intent_to_add)
+    index
+        .entry_at(path)
+        .is_some_and(|entry| entry.intent_to_add)
 }
 
-/// What is staged for a file; a file that was only announced (`git add -N`) is not.
+/// The staged entry of a file, unless it is a `git add -N` entry.
 fn staged_at<'index>(index: &'index Index, path: &RepoPath) -> Option<&'index IndexEntry> {
     index.entry_at(path).filter(|entry| !entry.intent_to_add)
 }

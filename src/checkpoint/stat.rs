@@ -1,4 +1,4 @@
-//! What the system says about a file without opening it: the fields that git's index keeps.
+//! The stat fields of a file that git's index keeps.
 
 /// The stat fields of an index entry, truncated to 32 bits as git stores them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

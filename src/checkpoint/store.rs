@@ -1,9 +1,10 @@
-//! The private object store: the contents that steps can be led back to, where no git command looks.
+//! The private object store: contents that undo needs, invisible to git commands.
 //!
-//! Objects lie below `piton/store/objects` in the common git directory, in git's own formats: a file each, which
-//! can be shared with the user's object database by a hard link, or many in one pack ([`packs`]). Nothing below
-//! `refs/` names them: they are kept because a journal names them, or a file below `kept/`, and only
-//! [`Store::sweep`] removes them. [`Store`] knows files and names, not what they mean.
+//! Objects are below `piton/store/objects` in the common git folder, in git's formats: one file
+//! each, which can be shared with the user's object database by a hard link, or many in one pack
+//! ([`packs`]). No ref points to them: they are kept because a journal or a file below `kept/`
+//! refers to them, and only [`Store::sweep`] removes them. [`Store`] handles files and ids, not
+//! their meaning.
 
 mod guard;
 mod packs;
@@ -21,58 +22,56 @@ use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use git2::ObjectType;
-use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, flock, futimens};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
 
 use super::error::CheckpointError;
-use super::files::read_if_there;
+use super::files::{is_without_links, read_if_there};
 use super::large::StandIn;
 use super::object::{ObjectFormat, ObjectId};
-use crate::disk::Disk;
+use crate::disk::{Disk, create_private_folder};
 use crate::failpoint::failpoint;
+use crate::system_call::flock;
 
 use packs::Packs;
 
-/// An object is not removed before it is this old: a run in another worktree may have written it, and
-/// not written down yet that it needs it.
+/// An object is kept at least this long: a run in another worktree may have written it without
+/// having recorded that it needs it.
 const GRACE: Duration = Duration::from_hours(1);
 
-/// Names of objects are as good as random: this folder holds one in 256. So many old ones in it are 2,000 in all.
+/// Ids are as good as random: this folder contains one in 256 objects. This many old ones in it
+/// mean 2,000 in all.
 const SAMPLE: &str = "17";
 const MANY_IN_SAMPLE: usize = 8;
 
-/// The layout of the store.
+/// The version of the store's layout.
 const FORMAT: &str = "1\n";
 
-/// How names of temporary files begin; the number of the process follows.
+/// The prefix of temporary files, followed by the process id.
 const TEMPORARY_PREFIX: &str = "tmp_";
 
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
-/// A file that keeps objects no journal names: commits that no branch has, or the files of a server's project.
+/// A file that keeps objects which no journal refers to: commits without a branch, or the baseline
+/// of a server's project.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Kept {
-    /// What it is for, e.g. `RUN/STEP/commit`.
+pub struct KeptObjects {
+    /// Its purpose, e.g. `RUN/STEP/commit`.
     pub name: String,
-    /// The objects; of commits the newest.
+    /// The objects; for commits the newest.
     pub objects: Vec<ObjectId>,
 }
 
 /// What a sweep removed, or would remove.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Swept {
-    /// How many objects.
     pub objects: u64,
-    /// Their size on disk.
     pub bytes: u64,
 }
 
-/// Whether something is done or only looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sweep {
-    /// Removes objects.
     Remove,
-    /// Counts them.
+    /// Only count them.
     Count,
 }
 
@@ -81,17 +80,17 @@ pub enum Sweep {
 pub(crate) struct Store {
     folder: PathBuf,
     disk: Disk,
-    /// How objects are named, as in the repository around it.
+    /// The id format, as in the repository.
     format: ObjectFormat,
     packs: Packs,
-    /// Files that keep `git repack` from dropping packs that no ref leads to yet.
+    /// Files that keep `git repack` from dropping packs without a ref.
     guards: RefCell<Vec<PathBuf>>,
     /// Whether there may be stand-ins for large contents.
     has_stand_ins: Cell<Option<bool>>,
 }
 
 impl Store {
-    /// The store of a repository. Nothing is made before something is written.
+    /// The store of a repository. Folders are created with the first write.
     pub(crate) fn of(common_dir: &Path, disk: Disk, format: ObjectFormat) -> Self {
         let folder = common_dir.join("piton").join("store");
         Self {
@@ -104,29 +103,35 @@ impl Store {
         }
     }
 
-    /// Where the objects are.
     pub(crate) fn objects(&self) -> PathBuf {
         self.folder.join("objects")
     }
 
-    /// Whether an object is here and is going to stay for a while.
+    /// Whether an object exists; protects it from the next sweeps.
     pub(crate) fn has(&self, id: ObjectId) -> bool {
         if self.pack_with(id).is_some() {
             return true;
         }
         let path = loose_path(&self.objects(), id);
-        // A file without content was cut off by a power loss: the object is written again.
+        // An empty file was truncated by a power loss: write the object again.
         let Some(found) = fs::metadata(&path).ok().filter(|found| found.len() > 0) else {
             return self.has_new_packs() && self.pack_with(id).is_some();
         };
-        let is_young = found.modified().ok().and_then(|at| at.elapsed().ok()).is_none_or(|age| age < GRACE / 2);
+        let is_young = found
+            .modified()
+            .ok()
+            .and_then(|at| at.elapsed().ok())
+            .is_none_or(|age| age < GRACE / 2);
         is_young || self.freshen(&path)
     }
 
-    /// Whether an object is here, for callers that only look.
+    /// Whether an object exists, for callers that only read.
     pub(crate) fn holds(&self, id: ObjectId) -> bool {
-        let has_file = fs::metadata(loose_path(&self.objects(), id)).is_ok_and(|found| found.len() > 0);
-        has_file || self.pack_holding(id).is_some() || (self.has_new_packs() && self.pack_holding(id).is_some())
+        let has_file =
+            fs::metadata(loose_path(&self.objects(), id)).is_ok_and(|found| found.len() > 0);
+        has_file
+            || self.pack_holding(id).is_some()
+            || (self.has_new_packs() && self.pack_holding(id).is_some())
     }
 
     /// Whether there is a stand-in for a large content.
@@ -149,7 +154,7 @@ impl Store {
     /// Keeps a stand-in for a large content.
     pub(crate) fn write_stand_in(&self, id: ObjectId, text: &[u8]) -> Result<(), CheckpointError> {
         let folder = self.stand_ins();
-        fs::create_dir_all(&folder).map_err(CheckpointError::io("make the folder", &folder))?;
+        create_private_folder(&folder).map_err(CheckpointError::io("make the folder", &folder))?;
         self.write_durably(&folder.join(id.to_string()), text)?;
         self.has_stand_ins.set(Some(true));
         Ok(())
@@ -159,22 +164,35 @@ impl Store {
         self.folder.join("large")
     }
 
-    /// Removes the stand-ins that nothing needs, except young ones.
+    /// Removes the stand-ins that are not needed, except recent ones.
     fn sweep_stand_ins(
         &self,
         needed: &BTreeSet<ObjectId>,
         sweep: Sweep,
         swept: &mut Swept,
     ) -> Result<(), CheckpointError> {
-        for entry in walkdir::WalkDir::new(self.stand_ins()).into_iter().flatten() {
-            let id = entry.file_name().to_str().and_then(|name| name.parse::<ObjectId>().ok());
-            let Ok(found) = entry.metadata() else { continue };
-            let is_old = found.modified().ok().and_then(|at| at.elapsed().ok()).is_some_and(|age| age >= GRACE);
+        for entry in walkdir::WalkDir::new(self.stand_ins())
+            .into_iter()
+            .flatten()
+        {
+            let id = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<ObjectId>().ok());
+            let Ok(found) = entry.metadata() else {
+                continue;
+            };
+            let is_old = found
+                .modified()
+                .ok()
+                .and_then(|at| at.elapsed().ok())
+                .is_some_and(|age| age >= GRACE);
             if !found.is_file() || !is_old || id.is_some_and(|id| needed.contains(&id)) {
                 continue;
             }
             if sweep == Sweep::Remove {
-                fs::remove_file(entry.path()).map_err(CheckpointError::io("remove", entry.path()))?;
+                fs::remove_file(entry.path())
+                    .map_err(CheckpointError::io("remove", entry.path()))?;
             }
             swept.objects += 1;
             swept.bytes += found.len();
@@ -182,23 +200,38 @@ impl Store {
         Ok(())
     }
 
-    /// Makes an old object young again. The lock is what [`Self::sweep`] holds: the object is either young
-    /// before it is judged, or gone.
+    /// Updates the time of an old object. The lock is the one of [`Self::sweep`]: the object is
+    /// either recent before it is judged, or gone.
     fn freshen(&self, path: &Path) -> bool {
-        let Ok(_lock) = self.lock(FlockOperation::LockShared) else { return false };
-        let at = |nanoseconds| Timespec { tv_sec: 0, tv_nsec: nanoseconds };
-        let times = Timestamps { last_access: at(UTIME_OMIT), last_modification: at(UTIME_NOW) };
-        // Objects are read-only for their owner as well, but only writing needs the permission.
+        let Ok(_lock) = self.lock(FlockOperation::LockShared) else {
+            return false;
+        };
+        let at = |nanoseconds| Timespec {
+            tv_sec: 0,
+            tv_nsec: nanoseconds,
+        };
+        let times = Timestamps {
+            last_access: at(UTIME_OMIT),
+            last_modification: at(UTIME_NOW),
+        };
+        // Objects are read-only even for their owner, but only writing needs the permission.
         File::open(path).is_ok_and(|file| futimens(&file, &times).is_ok())
     }
 
-    /// Stores an object under its name.
-    pub(crate) fn write(&self, id: ObjectId, kind: ObjectType, data: &[u8]) -> Result<(), CheckpointError> {
+    pub(crate) fn write(
+        &self,
+        id: ObjectId,
+        kind: ObjectType,
+        data: &[u8],
+    ) -> Result<(), CheckpointError> {
         write_loose(&self.objects(), id, kind, data)
     }
 
-    /// Reads an object; none when it is not here.
-    pub(crate) fn read(&self, id: ObjectId) -> Result<Option<(ObjectType, Vec<u8>)>, CheckpointError> {
+    /// Reads an object; `None` if it does not exist.
+    pub(crate) fn read(
+        &self,
+        id: ObjectId,
+    ) -> Result<Option<(ObjectType, Vec<u8>)>, CheckpointError> {
         let packed = || self.pack_holding(id).and_then(|pack| pack.read(id));
         match self.read_file(id)? {
             None => Ok(packed().or_else(|| self.has_new_packs().then(packed).flatten())),
@@ -215,30 +248,42 @@ impl Store {
             Err(err) => return Err(reading()(err)),
         };
         let mut bytes = Vec::new();
-        ZlibDecoder::new(file).read_to_end(&mut bytes).map_err(reading())?;
-        let damaged = || CheckpointError::Missing { what: format!("the content of object {id}"), promisor: None };
-        let end = bytes.iter().position(|byte| *byte == 0).ok_or_else(damaged)?;
+        ZlibDecoder::new(file)
+            .read_to_end(&mut bytes)
+            .map_err(reading())?;
+        let damaged = || CheckpointError::Missing {
+            what: format!("the content of object {id}"),
+            promisor: None,
+        };
+        let end = bytes
+            .iter()
+            .position(|byte| *byte == 0)
+            .ok_or_else(damaged)?;
         let header = std::str::from_utf8(bytes.get(..end).unwrap_or_default()).unwrap_or_default();
-        let kind = header.split(' ').next().and_then(ObjectType::from_str).ok_or_else(damaged)?;
+        let kind = header
+            .split(' ')
+            .next()
+            .and_then(ObjectType::from_str)
+            .ok_or_else(damaged)?;
         Ok(Some((kind, bytes.split_off(end + 1))))
     }
 
-    /// Takes an object over from another folder of loose objects, and says whether that has it.
+    /// Copies an object from another folder of loose objects; returns whether that has it.
     pub(crate) fn take(&self, id: ObjectId, from: &Path) -> Result<bool, CheckpointError> {
         let (source, target) = (loose_path(from, id), loose_path(&self.objects(), id));
         if !self.place(&source, &target)? {
             return Ok(false);
         }
-        // The link shares the times of the source, which may be old.
+        // The hard link shares the times of the source, which may be old.
         Ok(self.has(id))
     }
 
-    /// Gives an object to another folder of loose objects, and says whether it is here.
+    /// Copies an object to another folder of loose objects; returns whether the store has it.
     pub(crate) fn give(&self, id: ObjectId, to: &Path) -> Result<bool, CheckpointError> {
         self.place(&loose_path(&self.objects(), id), &loose_path(to, id))
     }
 
-    /// Puts a file into place, by a hard link if the file system lets it.
+    /// Puts a file into place, by a hard link if the file system allows it.
     fn place(&self, source: &Path, target: &Path) -> Result<bool, CheckpointError> {
         let link = || fs::hard_link(source, target);
         let linked = match link() {
@@ -252,15 +297,18 @@ impl Store {
             Ok(()) => return Ok(true),
             Err(err) if err.kind() == ErrorKind::AlreadyExists => return Ok(true),
             Err(err) if err.kind() == ErrorKind::NotFound => return Ok(false),
-            // No links here, or not between these two places: the object is copied.
+            // Hard links are not possible here, or not between these folders: copy the object.
             Err(err) if is_without_links(&err) => {}
             Err(err) => return Err(CheckpointError::io("write", target)(err)),
         }
         let temporary = temporary_file(&self.objects())?;
         let bytes = fs::read(source).map_err(CheckpointError::io("read", source))?;
-        (&temporary.1).write_all(&bytes).map_err(CheckpointError::io("write", &temporary.0))?;
+        (&temporary.1)
+            .write_all(&bytes)
+            .map_err(CheckpointError::io("write", &temporary.0))?;
         if fs::rename(&temporary.0, target).is_err() {
-            // Another file system: git reads no file that is only half there if its name comes last.
+            // On another file system: rename at the end, so that git never reads an incomplete
+            // file.
             let beside = target.with_extension("piton");
             make_parent(target)?;
             fs::write(&beside, &bytes).map_err(CheckpointError::io("write", &beside))?;
@@ -280,33 +328,45 @@ impl Store {
         Ok(())
     }
 
-    /// Keeps the objects of a name no longer.
+    /// Removes a name.
     pub(crate) fn release(&self, name: &str) -> Result<(), CheckpointError> {
         let path = self.folder.join("kept").join(name);
         match fs::remove_file(&path) {
-            Err(err) if err.kind() != ErrorKind::NotFound => Err(CheckpointError::io("remove", &path)(err)),
+            Err(err) if err.kind() != ErrorKind::NotFound => {
+                Err(CheckpointError::io("remove", &path)(err))
+            }
             _ => Ok(()),
         }
     }
 
-    /// What a name keeps.
-    pub(crate) fn kept(&self, name: &str) -> Result<Option<Kept>, CheckpointError> {
+    /// The objects of a name.
+    pub(crate) fn kept(&self, name: &str) -> Result<Option<KeptObjects>, CheckpointError> {
         let bytes = read_if_there(&self.folder.join("kept").join(name))?;
         let objects = |bytes: Vec<u8>| {
             let text = String::from_utf8_lossy(&bytes);
             text.lines().filter_map(|line| line.parse().ok()).collect()
         };
-        Ok(bytes.map(|bytes| Kept { name: name.to_owned(), objects: objects(bytes) }))
+        Ok(bytes.map(|bytes| KeptObjects {
+            name: name.to_owned(),
+            objects: objects(bytes),
+        }))
     }
 
-    /// Every name that keeps objects, in order.
-    pub(crate) fn all_kept(&self) -> Result<Vec<Kept>, CheckpointError> {
+    /// All names that keep objects, sorted.
+    pub(crate) fn all_kept(&self) -> Result<Vec<KeptObjects>, CheckpointError> {
         let folder = self.folder.join("kept");
         let mut found = Vec::new();
-        let files = walkdir::WalkDir::new(&folder).sort_by_file_name().into_iter().flatten();
+        let files = walkdir::WalkDir::new(&folder)
+            .sort_by_file_name()
+            .into_iter()
+            .flatten();
         for entry in files.filter(|entry| entry.file_type().is_file()) {
-            let name = entry.path().strip_prefix(&folder).ok().and_then(Path::to_str);
-            // Beside its final name a file is only half written.
+            let name = entry
+                .path()
+                .strip_prefix(&folder)
+                .ok()
+                .and_then(Path::to_str);
+            // A file with this suffix is incomplete.
             if let Some(name) = name.filter(|name| !name.ends_with(UNFINISHED)) {
                 found.extend(self.kept(name)?);
             }
@@ -314,20 +374,24 @@ impl Store {
         Ok(found)
     }
 
-    /// Whether the store has taken over what earlier versions kept by refs.
+    /// Whether the refs of earlier versions were migrated.
     pub(crate) fn is_settled(&self) -> bool {
         self.folder.join("format").exists()
     }
 
-    /// Writes down that nothing is left to take over.
+    /// Records that there is nothing left to migrate.
     pub(crate) fn settle(&self) -> Result<(), CheckpointError> {
         let path = self.folder.join("format");
         make_parent(&path)?;
         self.write_durably(&path, FORMAT.as_bytes())
     }
 
-    /// Removes the objects that nothing needs, except those that are young.
-    pub(crate) fn sweep(&self, needed: &BTreeSet<ObjectId>, sweep: Sweep) -> Result<Swept, CheckpointError> {
+    /// Removes the objects that are not needed, except recent ones.
+    pub(crate) fn sweep(
+        &self,
+        needed: &BTreeSet<ObjectId>,
+        sweep: Sweep,
+    ) -> Result<Swept, CheckpointError> {
         let mut swept = Swept::default();
         let objects = self.objects();
         if !objects.exists() {
@@ -338,16 +402,27 @@ impl Store {
         self.sweep_packs(needed, sweep, &mut swept)?;
         self.sweep_stand_ins(needed, sweep, &mut swept)?;
         let packs = objects.join("pack");
-        let files = walkdir::WalkDir::new(&objects).into_iter().filter_entry(|entry| entry.path() != packs);
+        let files = walkdir::WalkDir::new(&objects)
+            .into_iter()
+            .filter_entry(|entry| entry.path() != packs);
         for entry in files.flatten() {
-            if !entry.file_type().is_file() || named_by(&objects, entry.path()).is_some_and(|id| needed.contains(&id)) {
+            if !entry.file_type().is_file()
+                || named_by(&objects, entry.path()).is_some_and(|id| needed.contains(&id))
+            {
                 continue;
             }
-            let Ok(found) = entry.metadata() else { continue };
-            let is_old = found.modified().ok().and_then(|at| at.elapsed().ok()).is_some_and(|age| age >= GRACE);
+            let Ok(found) = entry.metadata() else {
+                continue;
+            };
+            let is_old = found
+                .modified()
+                .ok()
+                .and_then(|at| at.elapsed().ok())
+                .is_some_and(|age| age >= GRACE);
             if is_old {
                 if sweep == Sweep::Remove {
-                    fs::remove_file(entry.path()).map_err(CheckpointError::io("remove", entry.path()))?;
+                    fs::remove_file(entry.path())
+                        .map_err(CheckpointError::io("remove", entry.path()))?;
                     failpoint("object-swept");
                 }
                 swept.objects += 1;
@@ -360,11 +435,14 @@ impl Store {
         Ok(swept)
     }
 
-    /// Puts old objects into a pack when very many of them have files of their own. Young ones have to stay: a process
-    /// that has just seen one is going to share its file.
+    /// Packs old loose objects if there are very many. Recent ones must stay: a process that has
+    /// just seen one may share its file.
     pub(crate) fn tidy(&self) -> Result<(), CheckpointError> {
         let is_old = |entry: &fs::DirEntry| age_of(&entry.path()).is_some_and(|age| age >= GRACE);
-        let sample = fs::read_dir(self.objects().join(SAMPLE)).into_iter().flatten().flatten();
+        let sample = fs::read_dir(self.objects().join(SAMPLE))
+            .into_iter()
+            .flatten()
+            .flatten();
         if sample.filter(is_old).take(MANY_IN_SAMPLE).count() < MANY_IN_SAMPLE {
             return Ok(());
         }
@@ -372,36 +450,41 @@ impl Store {
         self.pack_files(&|_| true)
     }
 
-    /// Replaces a file as a whole, so that it is on disk when this returns, and before it what is staged.
+    /// Replaces a file atomically and syncs it, after everything that is staged.
     fn write_durably(&self, path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
-        // Two runs in worktrees of their own may write the same file at once.
+        // Two runs in different worktrees may write the same file at once.
         let temporary = path.with_file_name(temporary_name() + UNFINISHED);
         let writing = || CheckpointError::io("write", &temporary);
         self.disk.settle().map_err(writing())?;
         let mut file = File::create(&temporary).map_err(writing())?;
-        file.write_all(bytes).and_then(|()| self.disk.stage(&file)).map_err(writing())?;
+        file.write_all(bytes)
+            .and_then(|()| self.disk.stage(&file))
+            .map_err(writing())?;
         rename(&temporary, path)?;
-        let folder = path.parent().map_or(Ok(()), |folder| self.disk.stage_folder(folder));
-        folder.and_then(|()| self.disk.barrier(&file)).map_err(writing())
+        let folder = path
+            .parent()
+            .map_or(Ok(()), |folder| self.disk.stage_folder(folder));
+        folder
+            .and_then(|()| self.disk.barrier(&file))
+            .map_err(writing())
     }
 
-    /// Holds the lock between looking at the age of objects and acting on it.
+    /// Locks the store between checking the age of objects and acting on it.
     fn lock(&self, operation: FlockOperation) -> Result<File, CheckpointError> {
         let path = self.folder.join("lock");
         let locking = || CheckpointError::io("lock", &path);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path).map_err(locking())?;
-        retry_on_intr(|| flock(&file, operation)).map_err(|err| locking()(err.into()))?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(locking())?;
+        flock(&file, operation).map_err(|err| locking()(err.into()))?;
         Ok(file)
     }
 }
 
-/// Whether a file system refuses hard links, or this one.
-fn is_without_links(err: &std::io::Error) -> bool {
-    let refusals = [Errno::XDEV, Errno::PERM, Errno::ACCESS, Errno::MLINK, Errno::OPNOTSUPP, Errno::NOSYS];
-    Errno::from_io_error(err).is_some_and(|found| refusals.contains(&found))
-}
-
-/// How the name of a file ends that is only half written.
+/// The suffix of incomplete files.
 const UNFINISHED: &str = ".tmp";
 
 /// The file of a loose object.
@@ -411,19 +494,30 @@ pub(crate) fn loose_path(objects: &Path, id: ObjectId) -> PathBuf {
     objects.join(folder).join(file)
 }
 
-/// Stores an object as a file of its own in a folder of objects. Git removes what a killed process leaves of it.
-pub(crate) fn write_loose(objects: &Path, id: ObjectId, kind: ObjectType, data: &[u8]) -> Result<(), CheckpointError> {
+/// Stores an object as a loose file. Git removes the leftovers of a killed process.
+pub(crate) fn write_loose(
+    objects: &Path,
+    id: ObjectId,
+    kind: ObjectType,
+    data: &[u8],
+) -> Result<(), CheckpointError> {
     let target = loose_path(objects, id);
     let (path, mut file) = temporary_file(objects)?;
     let writing = || CheckpointError::io("write", &path);
-    // Into memory first: the encoder does not repeat a write that a signal interrupted.
+    // Compress in memory first: the encoder does not repeat a write that a signal interrupted.
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
     let header = format!("{kind} {}\0", data.len());
-    encoder.write_all(header.as_bytes()).and_then(|()| encoder.write_all(data)).map_err(writing())?;
+    encoder
+        .write_all(header.as_bytes())
+        .and_then(|()| encoder.write_all(data))
+        .map_err(writing())?;
     let bytes = encoder.finish().map_err(writing())?;
-    let written = file.write_all(&bytes).map_err(writing()).and_then(|()| rename(&path, &target));
+    let written = file
+        .write_all(&bytes)
+        .map_err(writing())
+        .and_then(|()| rename(&path, &target));
     if written.is_err() {
-        // A file that stays does no harm, and the error that led here is what is reported.
+        // A leftover file is harmless; report the original error.
         let _ = fs::remove_file(&path);
     }
     written
@@ -431,39 +525,56 @@ pub(crate) fn write_loose(objects: &Path, id: ObjectId, kind: ObjectType, data: 
 
 fn temporary_file(folder: &Path) -> Result<(PathBuf, File), CheckpointError> {
     let path = folder.join(temporary_name());
-    let open = || OpenOptions::new().write(true).create(true).truncate(true).mode(0o444).open(&path);
+    let open = || {
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o444)
+            .open(&path)
+    };
     let opened = match open() {
         Err(err) if err.kind() == ErrorKind::NotFound => {
             fs::create_dir_all(folder).map_err(CheckpointError::io("make the folder", folder))?;
             open()
         }
-        // A process of the same number was killed here.
-        Err(err) if err.kind() == ErrorKind::PermissionDenied => fs::remove_file(&path).and_then(|()| open()),
+        // A process with the same id was killed here.
+        Err(err) if err.kind() == ErrorKind::PermissionDenied => {
+            fs::remove_file(&path).and_then(|()| open())
+        }
         opened => opened,
     };
-    opened.map_err(CheckpointError::io("write", &path)).map(|file| (path.clone(), file))
+    opened
+        .map_err(CheckpointError::io("write", &path))
+        .map(|file| (path.clone(), file))
 }
 
-/// The object that a file holds, by its place.
+/// The object id of a file, from its path.
 fn named_by(objects: &Path, file: &Path) -> Option<ObjectId> {
     let path = file.strip_prefix(objects).ok()?.to_str()?;
     path.replace('/', "").parse().ok()
 }
 
-/// How long ago a file was written; none when it is gone.
+/// The age of a file; `None` if it is gone.
 fn age_of(path: &Path) -> Option<Duration> {
     let modified = fs::metadata(path).ok()?.modified().ok()?;
     Some(modified.elapsed().unwrap_or_default())
 }
 
-/// A name that no other process uses at the same time.
+/// A name that is unique among running processes.
 pub(super) fn temporary_name() -> String {
-    format!("{TEMPORARY_PREFIX}{}_{}", std::process::id(), TEMPORARY.fetch_add(1, Ordering::Relaxed))
+    format!(
+        "{TEMPORARY_PREFIX}{}_{}",
+        std::process::id(),
+        TEMPORARY.fetch_add(1, Ordering::Relaxed)
+    )
 }
 
 fn make_parent(path: &Path) -> Result<(), CheckpointError> {
     match path.parent() {
-        Some(folder) => fs::create_dir_all(folder).map_err(CheckpointError::io("make the folder", folder)),
+        Some(folder) => {
+            fs::create_dir_all(folder).map_err(CheckpointError::io("make the folder", folder))
+        }
         None => Ok(()),
     }
 }
@@ -485,31 +596,48 @@ mod tests {
     use crate::disk::Fsync;
 
     fn id(data: &[u8]) -> ObjectId {
-        git2::Oid::hash_object(ObjectType::Blob, data).unwrap().into()
+        git2::Oid::hash_object(ObjectType::Blob, data)
+            .unwrap()
+            .into()
     }
 
     fn age(path: &Path) {
         let long_ago = fs::metadata(path).unwrap().modified().unwrap() - 2 * GRACE;
-        File::open(path).unwrap().set_times(fs::FileTimes::new().set_modified(long_ago)).unwrap();
+        File::open(path)
+            .unwrap()
+            .set_times(fs::FileTimes::new().set_modified(long_ago))
+            .unwrap();
     }
 
     #[test]
     fn git_reads_what_is_written_here() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto), ObjectFormat::Sha1);
+        let store = Store::of(
+            folder.path(),
+            Disk::of(folder.path(), Fsync::Auto),
+            ObjectFormat::Sha1,
+        );
         for data in [b"".as_slice(), b"one\n", &vec![0_u8; 100_000]] {
             store.write(id(data), ObjectType::Blob, data).unwrap();
             let odb = git2::Odb::new().unwrap();
-            odb.add_disk_alternate(store.objects().to_str().unwrap()).unwrap();
+            odb.add_disk_alternate(store.objects().to_str().unwrap())
+                .unwrap();
             assert_eq!(odb.read(id(data).into()).unwrap().data(), data);
-            assert_eq!(store.read(id(data)).unwrap(), Some((ObjectType::Blob, data.to_vec())));
+            assert_eq!(
+                store.read(id(data)).unwrap(),
+                Some((ObjectType::Blob, data.to_vec()))
+            );
         }
     }
 
     #[test]
     fn only_old_objects_that_nothing_needs_are_swept() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto), ObjectFormat::Sha1);
+        let store = Store::of(
+            folder.path(),
+            Disk::of(folder.path(), Fsync::Auto),
+            ObjectFormat::Sha1,
+        );
         let [needed, old, young, used] = [b"needed", b"oldest", b"youngs", b"reused"].map(|data| {
             store.write(id(data), ObjectType::Blob, data).unwrap();
             id(data)
@@ -521,13 +649,20 @@ mod tests {
         let kept = BTreeSet::from([needed]);
         assert_eq!(store.sweep(&kept, Sweep::Count).unwrap().objects, 1);
         assert_eq!(store.sweep(&kept, Sweep::Remove).unwrap().objects, 1);
-        assert_eq!([needed, old, young, used].map(|id| store.has(id)), [true, false, true, true]);
+        assert_eq!(
+            [needed, old, young, used].map(|id| store.has(id)),
+            [true, false, true, true]
+        );
     }
 
     #[test]
     fn a_file_that_a_power_loss_emptied_counts_as_missing() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto), ObjectFormat::Sha1);
+        let store = Store::of(
+            folder.path(),
+            Disk::of(folder.path(), Fsync::Auto),
+            ObjectFormat::Sha1,
+        );
         let data = b"content";
         store.write(id(data), ObjectType::Blob, data).unwrap();
         let path = loose_path(&store.objects(), id(data));
@@ -541,11 +676,18 @@ mod tests {
     #[test]
     fn names_are_kept_until_they_are_released() {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::of(folder.path(), Disk::of(folder.path(), Fsync::Auto), ObjectFormat::Sha1);
+        let store = Store::of(
+            folder.path(),
+            Disk::of(folder.path(), Fsync::Auto),
+            ObjectFormat::Sha1,
+        );
         assert_eq!(store.all_kept().unwrap(), []);
         let objects = vec![id(b"one"), id(b"two")];
         store.keep("01k/1/commit", &objects).unwrap();
-        assert_eq!(store.kept("01k/1/commit").unwrap().unwrap().objects, objects);
+        assert_eq!(
+            store.kept("01k/1/commit").unwrap().unwrap().objects,
+            objects
+        );
         assert_eq!(store.all_kept().unwrap().len(), 1);
         store.release("01k/1/commit").unwrap();
         store.release("01k/1/commit").unwrap();

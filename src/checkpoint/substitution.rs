@@ -1,7 +1,8 @@
-//! Objects that git shows in the place of others: `refs/replace/` and `info/grafts`.
+//! Objects that git shows in place of others: `refs/replace/` and `info/grafts`.
 //!
-//! Verification reads objects as they are stored, so what it says is not what `git log` shows there. Commits begin with
-//! what git shows: the index and the files on disk come from there, and the next commit of git holds it as well.
+//! Verification reads the stored objects, which may differ from what `git log` shows. New commits
+//! start from what git shows: the index and the files on disk come from there, and so would git's
+//! next commit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,16 +13,16 @@ use super::object::ObjectId;
 use super::reference::RefStorage;
 use super::repository::Repository;
 
-/// Where git looks for objects that replace others.
+/// The prefix of replacement refs.
 const REPLACE: &str = "refs/replace/";
 
 /// Git does not follow longer chains either.
 const MAX_DEPTH: usize = 5;
 
-/// The objects of `refs/replace/`, with what git shows in their place.
+/// The objects with a ref below `refs/replace/`, and their replacements.
 pub(crate) type Replacements = BTreeMap<ObjectId, ObjectId>;
 
-/// What git shows in the place of an object; mostly the object itself.
+/// The replacement that git shows for an object; usually the object itself.
 pub(crate) fn shown(replacements: &Replacements, id: ObjectId) -> ObjectId {
     let mut id = id;
     for _ in 0..MAX_DEPTH {
@@ -33,16 +34,13 @@ pub(crate) fn shown(replacements: &Replacements, id: ObjectId) -> ObjectId {
     id
 }
 
-/// An object that git shows as another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Substitution {
-    /// The object.
     pub object: ObjectId,
-    /// What makes git do so.
     pub by: Substitute,
 }
 
-/// What makes git show an object as another one.
+/// Why git shows another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Substitute {
     /// A ref below `refs/replace/`.
@@ -52,7 +50,7 @@ pub enum Substitute {
 }
 
 impl Substitute {
-    /// Its name, as a user can look for it.
+    /// Its name, for messages.
     pub fn place(self) -> &'static str {
         match self {
             Self::Replacement => "refs/replace",
@@ -62,7 +60,7 @@ impl Substitute {
 }
 
 impl Repository {
-    /// What git shows in the place of objects. Looked up once; [`Self::forget_replacements`] looks again.
+    /// The replacements. Loaded once; [`Self::forget_replacements`] drops the cache.
     pub(crate) fn substitutes(&self) -> Result<Arc<Replacements>, CheckpointError> {
         if let Some(known) = self.substitutes.borrow().as_ref() {
             return Ok(Arc::clone(known));
@@ -70,7 +68,10 @@ impl Repository {
         let mut found = Replacements::new();
         if self.has_replacements()? {
             for pin in self.refs_like(&format!("{REPLACE}*"))? {
-                let object = pin.name.strip_prefix(REPLACE).and_then(|name| name.parse().ok());
+                let object = pin
+                    .name
+                    .strip_prefix(REPLACE)
+                    .and_then(|name| name.parse().ok());
                 found.extend(object.map(|object| (object, pin.commit)));
             }
         }
@@ -79,7 +80,7 @@ impl Repository {
         Ok(found)
     }
 
-    /// The files that git shows for a commit, where those are not the files that it stores.
+    /// The tree that git shows for a commit, if it differs from the stored one.
     pub fn substituted_tree(&self, commit: ObjectId) -> Result<Option<ObjectId>, CheckpointError> {
         if self.substitutes()?.is_empty() {
             return Ok(None);
@@ -88,7 +89,7 @@ impl Repository {
         Ok((shown != stored).then_some(shown))
     }
 
-    /// Looks for replacements again when they are asked for next: a step may have made some.
+    /// Drops the cached replacements, because a step may have added some.
     pub(crate) fn forget_replacements(&self) {
         *self.substitutes.borrow_mut() = None;
     }
@@ -102,7 +103,11 @@ impl Repository {
             return Ok(true);
         }
         let common = self.git.commondir();
-        if common.join(REPLACE).read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        if common
+            .join(REPLACE)
+            .read_dir()
+            .is_ok_and(|mut entries| entries.next().is_some())
+        {
             return Ok(true);
         }
         let packed = read_if_there(&common.join("packed-refs"))?.unwrap_or_default();
@@ -113,13 +118,29 @@ impl Repository {
     pub fn substitutions(&self) -> Result<Vec<Substitution>, CheckpointError> {
         let mut found = Vec::new();
         for pin in self.refs_like(&format!("{REPLACE}*"))? {
-            let object = pin.name.strip_prefix(REPLACE).and_then(|name| name.parse().ok());
-            found.extend(object.map(|object| Substitution { object, by: Substitute::Replacement }));
+            let object = pin
+                .name
+                .strip_prefix(REPLACE)
+                .and_then(|name| name.parse().ok());
+            found.extend(object.map(|object| Substitution {
+                object,
+                by: Substitute::Replacement,
+            }));
         }
-        let grafts = read_if_there(&self.git.commondir().join("info").join("grafts"))?.unwrap_or_default();
-        for line in String::from_utf8_lossy(&grafts).lines().filter(|line| !line.starts_with('#')) {
-            let object = line.split_ascii_whitespace().next().and_then(|name| name.parse().ok());
-            found.extend(object.map(|object| Substitution { object, by: Substitute::Graft }));
+        let grafts =
+            read_if_there(&self.git.commondir().join("info").join("grafts"))?.unwrap_or_default();
+        for line in String::from_utf8_lossy(&grafts)
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+        {
+            let object = line
+                .split_ascii_whitespace()
+                .next()
+                .and_then(|name| name.parse().ok());
+            found.extend(object.map(|object| Substitution {
+                object,
+                by: Substitute::Graft,
+            }));
         }
         Ok(found)
     }

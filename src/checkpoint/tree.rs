@@ -1,7 +1,8 @@
-//! Trees: changing some files of one, and what two of them differ in.
+//! Edits and compares trees.
 //!
-//! Works on the raw objects, one folder at a time, and reads only the folders on the way to a
-//! change. libgit2's `TreeUpdateBuilder` cannot swap a file for a folder; here that is no special case.
+//! Works on the raw objects, one folder at a time, and reads only the folders on the path to a
+//! change. libgit2's `TreeUpdateBuilder` cannot replace a file by a folder; here that is no special
+//! case.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
@@ -16,48 +17,48 @@ use super::object::{Entry, FileMode, ObjectFormat, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 
-/// A file that differs: what the one tree has and what the other.
+/// A differing file: the entries in both trees.
 pub(crate) type Difference = (RepoPath, Option<Entry>, Option<Entry>);
 
-/// Which of two trees something is in.
+/// One of two trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum TreeSide {
     One,
     Other,
 }
 
-/// What a tree names, one folder deep.
+/// A direct child of a tree.
 pub(crate) enum Child {
     Folder(ObjectId),
     File(ObjectId),
 }
 
-/// What to put at paths (or to remove, with `None`).
+/// Entries to set, or to remove with `None`.
 pub(crate) type Edits = BTreeMap<RepoPath, Option<Entry>>;
 
 const FOLDER: u32 = 0o040_000;
 
-/// One name in a folder. The bits are kept as they are: old repositories hold `100664`.
+/// One name in a folder. The mode bits are preserved: old repositories contain `100664`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Node {
+struct TreeNode {
     bits: u32,
     id: ObjectId,
 }
 
-type Folder = BTreeMap<Vec<u8>, Node>;
+type Folder = BTreeMap<Vec<u8>, TreeNode>;
 
-/// Trees that were read last. Looking up one path after the other reads the same folders again and again.
+/// Recently read trees. Looking up one path after the other reads the same folders repeatedly.
 #[derive(Default)]
 pub(crate) struct ReadTrees {
     folders: RefCell<HashMap<ObjectId, Rc<Folder>>>,
-    /// How many names they hold.
+    /// The number of names in them.
     names: Cell<usize>,
 }
 
-/// So many names are remembered.
+/// The maximum number of cached names.
 const REMEMBERED: usize = 50_000;
 
-/// What is to happen to a name itself.
+/// The edit of a name itself.
 #[derive(Clone, Copy, Default)]
 enum OwnEdit {
     #[default]
@@ -66,26 +67,33 @@ enum OwnEdit {
     Put(Entry),
 }
 
-/// What is to happen at and below one name of a folder.
+/// The edits at and below one name of a folder.
 #[derive(Default)]
 struct NameEdits<'a> {
     own: OwnEdit,
     below: Vec<(&'a [u8], Option<Entry>)>,
 }
 
-/// The tree with some files replaced, added or removed. Folders without files vanish.
-pub(crate) fn edit(objects: &Objects<'_>, base: ObjectId, edits: &Edits) -> Result<ObjectId, CheckpointError> {
+/// The tree with some files replaced, added or removed. Empty folders disappear.
+pub(crate) fn edit(
+    objects: &Objects<'_>,
+    base: ObjectId,
+    edits: &Edits,
+) -> Result<ObjectId, CheckpointError> {
     if edits.is_empty() {
         return Ok(base);
     }
-    let edits = edits.iter().map(|(path, entry)| (path.as_bytes(), *entry)).collect();
+    let edits = edits
+        .iter()
+        .map(|(path, entry)| (path.as_bytes(), *entry))
+        .collect();
     match edit_folder(objects, Some(base), edits)? {
         Some(tree) => Ok(tree),
         None => write(objects, &Folder::new()),
     }
 }
 
-/// The tree of what is staged, from the cached trees of the index where they are valid.
+/// The tree of the index, using its valid cached trees.
 pub(crate) fn of_index(objects: &Objects<'_>, index: &Index) -> Result<ObjectId, CheckpointError> {
     match index.cached_tree().filter(|tree| objects.exists(*tree)) {
         Some(tree) => Ok(tree),
@@ -93,48 +101,64 @@ pub(crate) fn of_index(objects: &Objects<'_>, index: &Index) -> Result<ObjectId,
     }
 }
 
-/// The files in which two trees differ, in the order of their paths.
+/// The files in which two trees differ, sorted by path.
 pub(crate) fn differences(
     objects: &Objects<'_>,
     one: ObjectId,
     other: ObjectId,
 ) -> Result<Vec<Difference>, CheckpointError> {
     let mut found = Vec::new();
-    compare(objects, &RepoPath::default(), Some(one), Some(other), &mut found)?;
+    compare(
+        objects,
+        &RepoPath::default(),
+        Some(one),
+        Some(other),
+        &mut found,
+    )?;
     found.sort_by(|(one, ..), (other, ..)| one.cmp(other));
     Ok(found)
 }
 
-/// Calls `visit` for every tree and every file in which two trees differ: with its side and its name.
+/// Calls `visit` for every tree and file in which two trees differ, with its side and id.
 pub(crate) fn visit_differences(
     objects: &Objects<'_>,
     one: ObjectId,
     other: ObjectId,
-    visit: &mut dyn FnMut(Side, ObjectId) -> Result<(), CheckpointError>,
+    visit: &mut dyn FnMut(TreeSide, ObjectId) -> Result<(), CheckpointError>,
 ) -> Result<(), CheckpointError> {
     visit_folders(objects, Some(one), Some(other), visit)
 }
 
-/// What a tree has at a path.
-pub(crate) fn find(objects: &Objects<'_>, tree: ObjectId, path: &RepoPath) -> Result<Option<Entry>, CheckpointError> {
-    Ok(find_node(objects, tree, path)?.and_then(Node::entry))
+/// The entry at a path of a tree.
+pub(crate) fn find(
+    objects: &Objects<'_>,
+    tree: ObjectId,
+    path: &RepoPath,
+) -> Result<Option<Entry>, CheckpointError> {
+    Ok(find_node(objects, tree, path)?.and_then(TreeNode::entry))
 }
 
 /// Whether a tree has a folder at a path.
-pub(crate) fn has_folder(objects: &Objects<'_>, tree: ObjectId, path: &RepoPath) -> Result<bool, CheckpointError> {
+pub(crate) fn has_folder(
+    objects: &Objects<'_>,
+    tree: ObjectId,
+    path: &RepoPath,
+) -> Result<bool, CheckpointError> {
     Ok(path.is_top() || find_node(objects, tree, path)?.is_some_and(|node| node.bits == FOLDER))
 }
 
-/// The tree of a folder; none when there is no such folder.
+/// The tree of a folder; `None` if there is no such folder.
 pub(crate) fn find_folder(
     objects: &Objects<'_>,
     tree: ObjectId,
     path: &RepoPath,
 ) -> Result<Option<ObjectId>, CheckpointError> {
-    Ok(find_node(objects, tree, path)?.filter(|node| node.bits == FOLDER).map(|node| node.id))
+    Ok(find_node(objects, tree, path)?
+        .filter(|node| node.bits == FOLDER)
+        .map(|node| node.id))
 }
 
-/// The trees on the way to a path, the top first.
+/// The trees on the path to a file, the top first.
 pub(crate) fn folders_to(
     objects: &Objects<'_>,
     tree: ObjectId,
@@ -143,24 +167,31 @@ pub(crate) fn folders_to(
     let mut folders = vec![tree];
     let mut parent = path.parent();
     while !parent.is_top() {
-        folders.extend(find_node(objects, tree, &parent)?.filter(|node| node.bits == FOLDER).map(|node| node.id));
+        folders.extend(
+            find_node(objects, tree, &parent)?
+                .filter(|node| node.bits == FOLDER)
+                .map(|node| node.id),
+        );
         parent = parent.parent();
     }
     Ok(folders)
 }
 
-/// What a tree names directly, except commits of other repositories.
+/// The direct children of a tree, except gitlinks.
 pub(crate) fn children(data: &[u8], format: ObjectFormat) -> Vec<Child> {
     let nodes = parse(data, format).unwrap_or_default().into_values();
-    let child = |node: Node| match node.entry() {
+    let child = |node: TreeNode| match node.entry() {
         None => Some(Child::Folder(node.id)),
         Some(entry) => (entry.mode != FileMode::Gitlink).then_some(Child::File(entry.id)),
     };
     nodes.filter_map(child).collect()
 }
 
-/// Every file and folder of a tree.
-pub(crate) fn everything(objects: &Objects<'_>, tree: ObjectId) -> Result<Vec<RepoPath>, CheckpointError> {
+/// All files and folders of a tree.
+pub(crate) fn everything(
+    objects: &Objects<'_>,
+    tree: ObjectId,
+) -> Result<Vec<RepoPath>, CheckpointError> {
     let mut found = Vec::new();
     let mut folders = vec![(RepoPath::default(), tree)];
     while let Some((path, id)) = folders.pop() {
@@ -175,7 +206,7 @@ pub(crate) fn everything(objects: &Objects<'_>, tree: ObjectId) -> Result<Vec<Re
     Ok(found)
 }
 
-/// Every file of a tree whose name is `name`, except below folders that git has pruned.
+/// All files of a tree with the name `name`, except below pruned folders.
 pub(crate) fn files_named(
     objects: &Objects<'_>,
     tree: ObjectId,
@@ -199,7 +230,7 @@ pub(crate) fn files_named(
     Ok(found)
 }
 
-impl Node {
+impl TreeNode {
     fn entry(self) -> Option<Entry> {
         let mode = match self.bits {
             FOLDER => return None,
@@ -213,9 +244,12 @@ impl Node {
     }
 }
 
-impl From<Entry> for Node {
+impl From<Entry> for TreeNode {
     fn from(entry: Entry) -> Self {
-        Self { bits: entry.mode.bits(), id: entry.id }
+        Self {
+            bits: entry.mode.bits(),
+            id: entry.id,
+        }
     }
 }
 
@@ -229,17 +263,27 @@ fn edit_folder(
     let mut names: BTreeMap<&[u8], NameEdits<'_>> = BTreeMap::new();
     for (path, entry) in edits {
         match path.iter().position(|byte| *byte == b'/') {
-            Some(at) => names.entry(&path[..at]).or_default().below.push((&path[at + 1..], entry)),
-            None => names.entry(path).or_default().own = entry.map_or(OwnEdit::Remove, OwnEdit::Put),
+            Some(at) => names
+                .entry(&path[..at])
+                .or_default()
+                .below
+                .push((&path[at + 1..], entry)),
+            None => {
+                names.entry(path).or_default().own = entry.map_or(OwnEdit::Remove, OwnEdit::Put);
+            }
         }
     }
     for (name, edits) in names {
         let old = folder.get(name).copied();
         let old_folder = old.filter(|node| node.bits == FOLDER).map(|node| node.id);
-        let below = if edits.below.is_empty() { old_folder } else { edit_folder(objects, old_folder, edits.below)? };
+        let below = if edits.below.is_empty() {
+            old_folder
+        } else {
+            edit_folder(objects, old_folder, edits.below)?
+        };
         let new = match (edits.own, below) {
-            (OwnEdit::Put(entry), _) => Some(Node::from(entry)),
-            (_, Some(id)) => Some(Node::folder(id)),
+            (OwnEdit::Put(entry), _) => Some(TreeNode::from(entry)),
+            (_, Some(id)) => Some(TreeNode::folder(id)),
             (OwnEdit::None, None) => old.filter(|node| node.bits != FOLDER),
             (OwnEdit::Remove, None) => None,
         };
@@ -270,21 +314,33 @@ fn index_folder(
         let path = index.path(at);
         let rest = &path[depth..];
         let Some(slash) = rest.iter().position(|byte| *byte == b'/') else {
-            // `git add -N` only announces a file; what is staged has no content of it yet.
-            if let Some(entry) = index.get(at).filter(|entry| !entry.intent_to_add && entry.stage == 0) {
-                folder.insert(rest.to_vec(), Node { bits: entry.mode.bits(), id: entry.id });
+            // A `git add -N` entry has no staged content.
+            if let Some(entry) = index
+                .get(at)
+                .filter(|entry| !entry.intent_to_add && entry.stage == 0)
+            {
+                folder.insert(
+                    rest.to_vec(),
+                    TreeNode {
+                        bits: entry.mode.bits(),
+                        id: entry.id,
+                    },
+                );
             }
             at += 1;
             continue;
         };
         let inner = depth + slash + 1;
         let end = index.below(at..range.end, &path[..inner - 1]).end;
-        let tree = match index.cached_tree_of(&path[..inner - 1]).filter(|tree| objects.exists(*tree)) {
+        let tree = match index
+            .cached_tree_of(&path[..inner - 1])
+            .filter(|tree| objects.exists(*tree))
+        {
             Some(tree) => tree,
             None => index_folder(objects, index, at..end, inner)?,
         };
         if !tree.is_empty_tree() {
-            folder.insert(rest[..slash].to_vec(), Node::folder(tree));
+            folder.insert(rest[..slash].to_vec(), TreeNode::folder(tree));
         }
         at = end;
     }
@@ -310,11 +366,15 @@ fn compare(
             continue;
         }
         let path = path.join(name);
-        let files = (before.and_then(Node::entry), after.and_then(Node::entry));
+        let files = (
+            before.and_then(TreeNode::entry),
+            after.and_then(TreeNode::entry),
+        );
         if files != (None, None) {
             found.push((path.clone(), files.0, files.1));
         }
-        let folder = |node: Option<Node>| node.filter(|node| node.bits == FOLDER).map(|node| node.id);
+        let folder =
+            |node: Option<TreeNode>| node.filter(|node| node.bits == FOLDER).map(|node| node.id);
         compare(objects, &path, folder(before), folder(after), found)?;
     }
     Ok(())
@@ -324,35 +384,45 @@ fn visit_folders(
     objects: &Objects<'_>,
     one: Option<ObjectId>,
     other: Option<ObjectId>,
-    visit: &mut dyn FnMut(Side, ObjectId) -> Result<(), CheckpointError>,
+    visit: &mut dyn FnMut(TreeSide, ObjectId) -> Result<(), CheckpointError>,
 ) -> Result<(), CheckpointError> {
     if one == other {
         return Ok(());
     }
-    let mut folder = |side: Side, id: Option<ObjectId>| -> Result<Rc<Folder>, CheckpointError> {
-        let Some(id) = id.filter(|id| !id.is_empty_tree()) else { return Ok(Rc::default()) };
-        visit(side, id)?;
-        read(objects, id)
-    };
-    let (one, other) = (folder(Side::One, one)?, folder(Side::Other, other)?);
+    let mut folder =
+        |side: TreeSide, id: Option<ObjectId>| -> Result<Rc<Folder>, CheckpointError> {
+            let Some(id) = id.filter(|id| !id.is_empty_tree()) else {
+                return Ok(Rc::default());
+            };
+            visit(side, id)?;
+            read(objects, id)
+        };
+    let (one, other) = (folder(TreeSide::One, one)?, folder(TreeSide::Other, other)?);
     let names: BTreeSet<&Vec<u8>> = one.keys().chain(other.keys()).collect();
     for name in names {
         let (before, after) = (one.get(name).copied(), other.get(name).copied());
         if before == after {
             continue;
         }
-        for (side, node) in [(Side::One, before), (Side::Other, after)] {
-            let entry = node.and_then(Node::entry).filter(|entry| entry.mode != FileMode::Gitlink);
+        for (side, node) in [(TreeSide::One, before), (TreeSide::Other, after)] {
+            let entry = node
+                .and_then(TreeNode::entry)
+                .filter(|entry| entry.mode != FileMode::Gitlink);
             entry.map_or(Ok(()), |entry| visit(side, entry.id))?;
         }
-        let folder = |node: Option<Node>| node.filter(|node| node.bits == FOLDER).map(|node| node.id);
+        let folder =
+            |node: Option<TreeNode>| node.filter(|node| node.bits == FOLDER).map(|node| node.id);
         visit_folders(objects, folder(before), folder(after), visit)?;
     }
     Ok(())
 }
 
-fn find_node(objects: &Objects<'_>, tree: ObjectId, path: &RepoPath) -> Result<Option<Node>, CheckpointError> {
-    let mut node = Node::folder(tree);
+fn find_node(
+    objects: &Objects<'_>,
+    tree: ObjectId,
+    path: &RepoPath,
+) -> Result<Option<TreeNode>, CheckpointError> {
+    let mut node = TreeNode::folder(tree);
     for name in path.components() {
         if node.bits != FOLDER {
             return Ok(None);
@@ -373,15 +443,20 @@ fn read(objects: &Objects<'_>, id: ObjectId) -> Result<Rc<Folder>, CheckpointErr
         return Ok(Rc::clone(folder));
     }
     let data = objects.read(id)?;
-    let folder = parse(&data, id.format())
-        .ok_or_else(|| CheckpointError::Missing { what: format!("the tree {id}"), promisor: None })?;
+    let folder = parse(&data, id.format()).ok_or_else(|| CheckpointError::Missing {
+        what: format!("the tree {id}"),
+        promisor: None,
+    })?;
     let folder = Rc::new(folder);
     let mut folders = objects.trees.folders.borrow_mut();
     if objects.trees.names.get() + folder.len() > REMEMBERED {
         folders.clear();
         objects.trees.names.set(0);
     }
-    objects.trees.names.set(objects.trees.names.get() + folder.len());
+    objects
+        .trees
+        .names
+        .set(objects.trees.names.get() + folder.len());
     folders.insert(id, Rc::clone(&folder));
     Ok(folder)
 }
@@ -394,13 +469,19 @@ fn parse(mut data: &[u8], format: ObjectFormat) -> Option<Folder> {
         let rest = &data[space + 1..];
         let end = rest.iter().position(|byte| *byte == 0)?;
         data = rest.get(end + 1..)?;
-        folder.insert(rest[..end].to_vec(), Node { bits, id: format.take(&mut data)? });
+        folder.insert(
+            rest[..end].to_vec(),
+            TreeNode {
+                bits,
+                id: format.take(&mut data)?,
+            },
+        );
     }
     Some(folder)
 }
 
 fn write(objects: &Objects<'_>, folder: &Folder) -> Result<ObjectId, CheckpointError> {
-    let mut nodes: Vec<(&Vec<u8>, &Node)> = folder.iter().collect();
+    let mut nodes: Vec<(&Vec<u8>, &TreeNode)> = folder.iter().collect();
     nodes.sort_by(|one, other| git_order(*one, *other));
     let mut data = Vec::new();
     for (name, node) in nodes {
@@ -413,7 +494,13 @@ fn write(objects: &Objects<'_>, folder: &Folder) -> Result<ObjectId, CheckpointE
 }
 
 /// Git sorts a folder as if its name ended with a slash.
-fn git_order((one, first): (&Vec<u8>, &Node), (other, second): (&Vec<u8>, &Node)) -> Ordering {
-    let end = |node: &Node| (node.bits == FOLDER).then_some(b'/');
-    one.iter().copied().chain(end(first)).cmp(other.iter().copied().chain(end(second)))
+fn git_order(
+    (one, first): (&Vec<u8>, &TreeNode),
+    (other, second): (&Vec<u8>, &TreeNode),
+) -> Ordering {
+    let end = |node: &TreeNode| (node.bits == FOLDER).then_some(b'/');
+    one.iter()
+        .copied()
+        .chain(end(first))
+        .cmp(other.iter().copied().chain(end(second)))
 }

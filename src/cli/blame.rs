@@ -1,4 +1,4 @@
-//! `piton blame`: which step made each line of a file.
+//! `piton blame`: shows which step wrote each line of a file.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::past::{self, Past};
+use super::history::{self, ProjectHistory};
 use super::ui::{Format, Ui, clean};
 use crate::audit::blame::{self, Blame, BlamedLine};
 use crate::audit::history::StepRecord;
@@ -18,9 +18,9 @@ use crate::error::{Error, ExitStatus};
 use crate::journal::StepId;
 use crate::journal::event::{StepKind, ToolCall};
 use crate::run::error::RunError;
-use crate::run::past::repo_paths;
+use crate::run::project_history::repo_paths;
 
-/// Letters of what a step ran, or of the name of an author.
+/// The maximum length of a command or an author's name.
 const MOST_LETTERS: usize = 32;
 
 /// Show which step wrote each line of a file
@@ -42,14 +42,14 @@ pub(super) struct BlameArguments {
     file: OsString,
     /// Only these lines, counted from 1.
     #[arg(short = 'L', long, value_name = "START,END")]
-    lines: Option<Lines>,
+    lines: Option<LineRange>,
 }
 
 /// Some lines of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Lines(RangeInclusive<usize>);
+struct LineRange(RangeInclusive<usize>);
 
-impl FromStr for Lines {
+impl FromStr for LineRange {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -66,13 +66,13 @@ impl FromStr for Lines {
 struct ShownBlame<'a> {
     #[serde(flatten)]
     blame: &'a Blame,
-    /// The steps that the lines name.
-    steps: BTreeMap<StepId, ShownStep<'a>>,
+    /// The steps of the lines.
+    steps: BTreeMap<StepId, BlamedStep<'a>>,
 }
 
-/// What is known about a step that made a line.
+/// A step that wrote a line.
 #[derive(Serialize)]
-struct ShownStep<'a> {
+struct BlamedStep<'a> {
     name: &'a str,
     directive: Option<&'a str>,
     tool: Option<&'a str>,
@@ -81,70 +81,133 @@ struct ShownStep<'a> {
     started: jiff::Timestamp,
 }
 
-pub(super) fn run(arguments: &BlameArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let past = past::load(ctx, ui)?;
+pub(super) fn run(
+    arguments: &BlameArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    let past = history::load(ctx, ui)?;
     let git = past.git(ctx)?;
     let (file, line) = split(ctx, &arguments.file);
-    let range = arguments.lines.clone().or(line).map(|Lines(range)| range);
+    let range = arguments
+        .lines
+        .clone()
+        .or(line)
+        .map(|LineRange(range)| range);
     let typed = || file.to_string_lossy().into_owned();
-    let missing = || RunError::NoSuchFile { path: typed(), moment: "HEAD".to_owned() };
-    let path = repo_paths(ctx, std::slice::from_ref(&file))?.into_iter().next().ok_or_else(missing)?;
+    let missing = || RunError::NoSuchFile {
+        path: typed(),
+        moment: "HEAD".to_owned(),
+    };
+    let path = repo_paths(ctx, std::slice::from_ref(&file))?
+        .into_iter()
+        .next()
+        .ok_or_else(missing)?;
     let fates = past.fates()?.ok_or_else(missing)?;
-    let found = blame::blame(git, &past.history, &fates, &past.root(ctx), &path, range.as_ref());
+    let found = blame::blame(
+        git,
+        &past.history,
+        &fates,
+        &past.root(ctx),
+        &path,
+        range.as_ref(),
+    );
     let found = found.map_err(RunError::from)?.ok_or_else(missing)?;
     if ui.format() == Format::Json {
-        let steps = found.lines.iter().filter_map(|line| past.history.step(line.step?));
+        let steps = found
+            .lines
+            .iter()
+            .filter_map(|line| past.history.step(line.step?));
         let steps = steps.map(|step| (step.id, describe(&past, step))).collect();
-        ui.json(&ShownBlame { blame: &found, steps })?;
+        ui.json(&ShownBlame {
+            blame: &found,
+            steps,
+        })?;
         return Ok(ExitStatus::Success);
     }
-    let rows: Vec<[String; 3]> = found.lines.iter().map(|line| columns(&past, &found, line)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let rows: Vec<[String; 3]> = found
+        .lines
+        .iter()
+        .map(|line| columns(&past, &found, line))
+        .collect();
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let (first, second) = (width(0), width(1));
-    let digits = found.lines.last().map_or(1, |line| line.number.to_string().len());
+    let digits = found
+        .lines
+        .last()
+        .map_or(1, |line| line.number.to_string().len());
     for (line, [who, what, when]) in found.lines.iter().zip(&rows) {
         let text = clean(&line.text);
-        ui.line(format!("{who:first$}  {what:second$}  {when:16}  {:digits$}) {text}", line.number).trim_end())?;
+        ui.line(
+            format!(
+                "{who:first$}  {what:second$}  {when:16}  {:digits$}) {text}",
+                line.number
+            )
+            .trim_end(),
+        )?;
     }
     Ok(ExitStatus::Success)
 }
 
-/// A file, and the line of it that was named with a colon. A file whose name holds the colon comes first.
-fn split(ctx: &Context, typed: &OsString) -> (OsString, Option<Lines>) {
+/// Splits `FILE:LINE`. A file whose name contains the colon takes precedence.
+fn split(ctx: &Context, typed: &OsString) -> (OsString, Option<LineRange>) {
     let whole = (typed.clone(), None);
     if ctx.cwd.join(typed).symlink_metadata().is_ok() {
         return whole;
     }
-    let Some((file, line)) = typed.to_str().and_then(|typed| typed.rsplit_once(':')) else { return whole };
+    let Some((file, line)) = typed.to_str().and_then(|typed| typed.rsplit_once(':')) else {
+        return whole;
+    };
     line.parse().map_or(whole, |line| (file.into(), Some(line)))
 }
 
-/// The step or commit of a line, what or who made it, and when.
-fn columns(past: &Past, found: &Blame, line: &BlamedLine) -> [String; 3] {
-    let time = |at: jiff::Timestamp| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string();
-    if let Some((run, step)) = line.step.and_then(|id| Some((past.history.run(id.run)?, past.history.step(id)?))) {
+/// The step or commit of a line, its command or author, and its time.
+fn columns(past: &ProjectHistory, found: &Blame, line: &BlamedLine) -> [String; 3] {
+    let time = |at: jiff::Timestamp| {
+        at.to_zoned(TimeZone::system())
+            .strftime("%Y-%m-%d %H:%M")
+            .to_string()
+    };
+    if let Some((run, step)) = line
+        .step
+        .and_then(|id| Some((past.history.run(id.run)?, past.history.step(id)?)))
+    {
         let id = format!("{}/{}", run.short_id(&past.history), step.id.step);
         let what = match (&run.directive, &step.tool) {
             (Some(directive), Some(tool)) => format!("{directive} {tool}"),
             (Some(directive), None) => format!("{directive} {}", step.name),
             (None, Some(tool)) => tool.clone(),
-            (None, None) => past::words(run),
+            (None, None) => history::command_line(run),
         };
         return [id, shortened(&what), time(step.started)];
     }
-    let Some((commit, heading)) = line.commit.and_then(|id| Some((id, found.commits.get(&id)?))) else {
+    let Some((commit, heading)) = line
+        .commit
+        .and_then(|id| Some((id, found.commits.get(&id)?)))
+    else {
         return [String::new(), "not committed".to_owned(), String::new()];
     };
-    [commit.short(), shortened(&heading.author), heading.time.map(time).unwrap_or_default()]
+    [
+        commit.short(),
+        shortened(&heading.author),
+        heading.time.map(time).unwrap_or_default(),
+    ]
 }
 
-fn describe<'a>(past: &'a Past, step: &'a StepRecord) -> ShownStep<'a> {
+fn describe<'a>(past: &'a ProjectHistory, step: &'a StepRecord) -> BlamedStep<'a> {
     let run = past.history.run(step.id.run);
     let parameters = match &step.kind {
-        StepKind::Tool(ToolCall { parameters, .. }) | StepKind::Item { parameters, .. } => Some(parameters),
+        StepKind::Tool(ToolCall { parameters, .. }) | StepKind::Item { parameters, .. } => {
+            Some(parameters)
+        }
         _ => None,
     };
-    ShownStep {
+    BlamedStep {
         name: &step.name,
         directive: run.and_then(|run| run.directive.as_deref()),
         tool: step.tool.as_deref(),
@@ -169,10 +232,10 @@ mod tests {
 
     #[test]
     fn lines_are_counted_from_1() {
-        assert_eq!("3".parse(), Ok(Lines(3..=3)));
-        assert_eq!("3, 5".parse(), Ok(Lines(3..=5)));
+        assert_eq!("3".parse(), Ok(LineRange(3..=3)));
+        assert_eq!("3, 5".parse(), Ok(LineRange(3..=5)));
         for wrong in ["0", "5,3", "", "a", "1,", "-1"] {
-            assert!(wrong.parse::<Lines>().is_err(), "{wrong}");
+            assert!(wrong.parse::<LineRange>().is_err(), "{wrong}");
         }
     }
 }

@@ -1,9 +1,9 @@
-//! `piton checkpoint`: committing what steps left on disk.
+//! `piton checkpoint`: commits uncommitted changes of steps.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::exec::words;
+use super::exec::argv;
 use super::render;
 use super::ui::Ui;
 use crate::checkpoint::remainder::EditsSince;
@@ -11,8 +11,8 @@ use crate::checkpoint::secret::redacted;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::CheckpointMode;
-use crate::run::checkpoint::{self, CheckpointRequest, Selection};
-use crate::run::past::existing_paths;
+use crate::run::checkpoint::{self, CheckpointRequest, CommitSelection};
+use crate::run::project_history::existing_paths;
 use crate::run::session::RunRequest;
 
 /// Commit uncommitted changes of steps, or the files you name
@@ -46,32 +46,47 @@ pub(super) struct CheckpointArguments {
     operation: String,
 }
 
-pub(super) fn run(arguments: &CheckpointArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &CheckpointArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let selection = match (arguments.all, arguments.paths.as_slice()) {
-        (true, _) => Selection::All,
-        (false, []) => Selection::Recorded,
-        (false, paths) => Selection::Paths(existing_paths(ctx, paths)?),
+        (true, _) => CommitSelection::All,
+        (false, []) => CommitSelection::Recorded,
+        (false, paths) => CommitSelection::Paths(existing_paths(ctx, paths)?),
     };
-    let recorded = selection == Selection::Recorded;
+    let recorded = selection == CommitSelection::Recorded;
     let request = CheckpointRequest {
         selection,
         operation: redacted(&arguments.operation),
         message: arguments.message.as_deref().map(redacted),
         directive: None,
-        edits: if arguments.include_edits { EditsSince::Include } else { EditsSince::LeaveOut },
+        edits: if arguments.include_edits {
+            EditsSince::Include
+        } else {
+            EditsSince::LeaveOut
+        },
+        within: None,
     };
     let run = RunRequest {
         name: "checkpoint".to_owned(),
-        command: words("checkpoint", &arguments.paths),
+        command: argv("checkpoint", &arguments.paths),
         mode: CheckpointMode::Auto,
         lock_timeout: Duration::ZERO,
         directive: None,
     };
-    let summary = checkpoint::checkpoint(ctx, &request, &run, &mut |event| render::event(ui, event))?;
-    let nothing =
-        summary.steps.iter().all(|step| step.checkpoint.as_ref().is_none_or(|made| made.commit_sha.is_none()));
+    let summary =
+        checkpoint::checkpoint(ctx, &request, &run, &mut |event| render::event(ui, event))?;
+    let nothing = summary.steps.iter().all(|step| {
+        step.checkpoint
+            .as_ref()
+            .is_none_or(|made| made.commit_sha.is_none())
+    });
     if recorded && nothing && summary.error.is_none() {
-        ui.hint("no step left changes behind; commit your own with `piton checkpoint PATH…` or `--all`");
+        ui.hint(
+            "steps left no uncommitted changes; commit your own with `piton checkpoint PATH…` or `--all`",
+        );
     }
     Ok(render::end(ui, &summary))
 }

@@ -1,6 +1,7 @@
-//! The commands in groups, as `piton --help` lists them, and the commands that people know by other names.
+//! The groups of commands for `piton --help`, and other common names for commands.
 //!
-//! The most used commands come first. A test checks that each visible command is in exactly one group.
+//! The most used commands come first. A test checks that each visible command is in exactly one
+//! group.
 
 use std::fmt::Write as _;
 
@@ -12,15 +13,47 @@ use crate::item::wording::nearest;
 
 /// The groups in their order.
 pub(super) const GROUPS: [(&str, &[&str]); 6] = [
-    ("Common commands", &["init", "run", "exec", "undo", "log", "show", "diff", "status", "tool", "search"]),
+    (
+        "Common commands",
+        &[
+            "init", "run", "exec", "undo", "log", "show", "diff", "status", "tool", "search",
+        ],
+    ),
     ("Runs", &["resume", "approve", "reject", "cancel", "finish"]),
-    ("Checkpoints", &["checkpoint", "redo", "restore", "rollback", "recover"]),
+    (
+        "Checkpoints",
+        &["checkpoint", "redo", "restore", "rollback", "recover"],
+    ),
     ("History", &["blame", "verify", "push", "fetch", "gc"]),
-    ("Items", &["directive", "new", "load", "validate", "sign", "trust", "migrate"]),
-    ("Setup and help", &["config", "hooks", "mcp", "doctor", "selftest", "quickstart", "completions", "man", "help"]),
+    (
+        "Items",
+        &[
+            "directive",
+            "new",
+            "load",
+            "validate",
+            "sign",
+            "trust",
+            "migrate",
+        ],
+    ),
+    (
+        "Setup and help",
+        &[
+            "config",
+            "hooks",
+            "mcp",
+            "doctor",
+            "selftest",
+            "quickstart",
+            "completions",
+            "man",
+            "help",
+        ],
+    ),
 ];
 
-/// What people call a command elsewhere: the words typed so far, the word, and the commands that do it.
+/// Other common names: the words before, the word, and the matching commands.
 const MEANINGS: [(&str, &str, &[&str]); 36] = [
     ("", "history", &["log"]),
     ("", "runs", &["log", "status"]),
@@ -69,7 +102,7 @@ pub(super) fn template(root: &Command) -> String {
     let width = names.map(|name| name.len()).max().unwrap_or_default();
     let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
     for (title, names) in GROUPS {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "\n{HEADING}{title}:{HEADING:#}");
         for name in names {
             let about = root.find_subcommand(name).and_then(Command::get_about);
@@ -77,28 +110,49 @@ pub(super) fn template(root: &Command) -> String {
             let _ = writeln!(text, "  {NAME}{name:<width$}{NAME:#}  {about}");
         }
     }
-    let _ = write!(text, "\n{HEADING}Global options:{HEADING:#}\n{{options}}{{after-help}}");
+    let _ = write!(
+        text,
+        "\n{HEADING}Global options:{HEADING:#}\n{{options}}{{after-help}}"
+    );
     text
 }
 
-/// Suggests commands for an unknown word: those that it means, else the one that is spelled most like it.
+/// Suggests commands for an unknown word: by meaning, else by the most similar spelling.
 pub(super) fn with_meaning(mut err: clap::Error, words: &[String]) -> clap::Error {
     if err.kind() != ErrorKind::InvalidSubcommand {
         return err;
     }
-    let Some(ContextValue::String(word)) = err.get(ContextKind::InvalidSubcommand) else { return err };
+    let Some(ContextValue::String(word)) = err.get(ContextKind::InvalidSubcommand) else {
+        return err;
+    };
     let word = word.clone();
-    let before = words.iter().skip(1).take_while(|typed| **typed != word).filter(|typed| !typed.starts_with('-'));
+    let before = words
+        .iter()
+        .skip(1)
+        .take_while(|typed| **typed != word)
+        .filter(|typed| !typed.starts_with('-'));
     // A word before it may be the value of a global option.
-    let parent = before.last().map(String::as_str).filter(|typed| ["tool", "directive"].contains(typed));
+    let parent = before
+        .last()
+        .map(String::as_str)
+        .filter(|typed| ["tool", "directive"].contains(typed));
     let parent = parent.unwrap_or_default();
-    let meaning = MEANINGS.iter().find(|(at, name, _)| *at == parent && name.eq_ignore_ascii_case(&word));
+    let meaning = MEANINGS
+        .iter()
+        .find(|(at, name, _)| *at == parent && name.eq_ignore_ascii_case(&word));
     let names = GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
     let suggested = match meaning.map(|(_, _, commands)| *commands) {
         Some([only]) => ContextValue::String((*only).to_owned()),
-        Some(commands) => ContextValue::Strings(commands.iter().map(|command| (*command).to_owned()).collect()),
-        // The parser finds longer words that are alike.
-        None if err.get(ContextKind::SuggestedSubcommand).is_some() || !parent.is_empty() => return err,
+        Some(commands) => ContextValue::Strings(
+            commands
+                .iter()
+                .map(|command| (*command).to_owned())
+                .collect(),
+        ),
+        // The parser already finds similar longer words.
+        None if err.get(ContextKind::SuggestedSubcommand).is_some() || !parent.is_empty() => {
+            return err;
+        }
         None => match nearest(&word, names) {
             Some(name) => ContextValue::String(name.to_owned()),
             None => return err,

@@ -1,8 +1,8 @@
-//! `piton completions`: what a shell needs to complete command lines of piton.
+//! `piton completions`: shell completions.
 //!
-//! The script that a shell reads is a few lines: it asks piton itself, with [`VARIABLE`] set, so that
-//! it never grows old and knows the items and runs of the project. Which values an argument takes is known by its
-//! name in usage lines: a command that calls its argument `RUN` has it completed.
+//! The script for a shell has only a few lines: it calls piton itself with [`VARIABLE`] set, so
+//! that it stays up to date and knows the items and runs of the project. The value name of an
+//! argument decides its completion: an argument with the value name `RUN` is completed with runs.
 
 use std::path::Path;
 
@@ -12,9 +12,9 @@ use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 
-use super::{Arguments, Format, Ui, Verbosity};
+use super::{CliArguments, Format, Ui, Verbosity};
 use crate::audit::history::History;
-use crate::config::{ColorSetting, Key};
+use crate::config::{ColorSetting, SettingKey};
 use crate::context::{self, Context, Environment};
 use crate::error::{Error, ExitStatus};
 use crate::item::finding::Strength;
@@ -24,10 +24,10 @@ use crate::item::tool::ToolKind;
 use crate::item::topic::TOPICS;
 use crate::run::session::open_repository;
 
-/// Says that a shell asks for completions, and which one.
+/// The variable that a shell sets to ask for completions; its value is the shell.
 pub(super) const VARIABLE: &str = "PITON_COMPLETE";
 
-/// The most runs that are offered.
+/// The maximum number of offered runs.
 const MOST_RUNS: usize = 50;
 
 /// Print shell completions
@@ -82,24 +82,38 @@ pub(super) fn run(arguments: &CompletionsArguments, ui: &mut Ui) -> Result<ExitS
     Ok(ExitStatus::Success)
 }
 
-/// Answers a shell that wants to complete a command line. Whatever goes wrong, it must not end up on the line.
+/// Answers a completion request. Errors must not appear on the command line.
 pub(super) fn answer(shell: &str, words: Vec<OsString>, environment: &Environment) -> ExitStatus {
-    let mut ui = Ui::new(Format::Human, Verbosity::Quiet, ColorSetting::Never, environment);
+    let mut ui = Ui::new(
+        Format::Human,
+        Verbosity::Quiet,
+        ColorSetting::Never,
+        environment,
+    );
     let shells = Shells::builtins();
-    let Some(shell) = shells.completer(shell) else { return ExitStatus::Invalid };
-    let mut command = with_candidates(Arguments::described(), &[]);
+    let Some(shell) = shells.completer(shell) else {
+        return ExitStatus::Invalid;
+    };
+    let mut command = with_candidates(CliArguments::described(), &[]);
     // The shell's own words follow a `--`.
-    let line = words.into_iter().skip_while(|word| word != "--").skip(1).collect();
+    let line = words
+        .into_iter()
+        .skip_while(|word| word != "--")
+        .skip(1)
+        .collect();
     let mut candidates = Vec::new();
     let folder = environment.enter(None).ok();
     let written = shell.write_complete(&mut command, line, folder.as_deref(), &mut candidates);
-    match written.and_then(|()| ui.contents(&candidates)).and_then(|()| ui.finish()) {
+    match written
+        .and_then(|()| ui.contents(&candidates))
+        .and_then(|()| ui.finish())
+    {
         Ok(()) => ExitStatus::Success,
         Err(_) => ExitStatus::Failure,
     }
 }
 
-/// Says for every argument of a command, and of those below it, which values it takes.
+/// Adds candidates to every argument of a command and its subcommands.
 fn with_candidates(command: Command, above: &[String]) -> Command {
     let mut path = above.to_vec();
     path.push(command.get_name().to_owned());
@@ -111,82 +125,135 @@ fn with_candidates(command: Command, above: &[String]) -> Command {
     command.mut_subcommands(|below| with_candidates(below, &path))
 }
 
-/// What an argument of a command takes; `words` are those of the command.
+/// The candidates of an argument; `words` is the command.
 fn candidates_of(arg: &Arg, words: &str) -> Option<ArgValueCandidates> {
-    let name = arg.get_value_names().and_then(|names| names.first()).map(ToString::to_string)?;
-    let find: fn() -> Vec<CompletionCandidate> = match (name.as_str(), arg.get_id().as_str(), words) {
+    let name = arg
+        .get_value_names()
+        .and_then(|names| names.first())
+        .map(ToString::to_string)?;
+    let find: fn() -> Vec<CompletionCandidate> = match (name.as_str(), arg.get_id().as_str(), words)
+    {
         ("DIRECTIVE", ..) | (_, "directive", _) | ("ID", _, "directive show") => {
             || items(|item| item.kind() == ItemKind::Directive)
         }
         (_, "executor", _) => || items(runs_others),
-        ("ID", _, "tool run") => {
-            || items(|item| item.kind() == ItemKind::Tool && (is_of_mcp(item) || !runs_others(item)))
+        ("ID", _, "tool run") => || {
+            items(|item| item.kind() == ItemKind::Tool && (is_of_mcp(item) || !runs_others(item)))
+        },
+        ("ID", _, "tool accept") => {
+            || items(|item| item.kind() == ItemKind::Tool && is_of_mcp(item))
         }
-        ("ID", _, "tool accept") => || items(|item| item.kind() == ItemKind::Tool && is_of_mcp(item)),
-        ("TOOL", ..) | (_, "tool", _) | ("ID", _, "tool show") => || items(|item| item.kind() == ItemKind::Tool),
+        ("TOOL", ..) | (_, "tool", _) | ("ID", _, "tool show") => {
+            || items(|item| item.kind() == ItemKind::Tool)
+        }
         ("TYPE", _, "new tool") => || TYPES.into_iter().map(CompletionCandidate::new).collect(),
-        ("SCRIPT", _, "migrate") => || items(|item| item.legacy_root && item.layer == Layer::Project),
+        ("SCRIPT", _, "migrate") => {
+            || items(|item| item.legacy_root && item.layer == Layer::Project)
+        }
         ("PATTERN", _, "sign") => || items(|item| item.layer == Layer::Project),
         ("ITEM" | "ID", ..) => || items(|_| true),
         ("RUN" | "STEP" | "REF" | "A" | "B", ..) => runs,
         ("KEY", _, "config") => settings,
         ("TOPIC", ..) => topics,
-        ("MODE", ..) => || Vec::from(["auto", "explicit", "disabled"].map(CompletionCandidate::new)),
+        ("MODE", ..) => {
+            || Vec::from(["auto", "explicit", "disabled"].map(CompletionCandidate::new))
+        }
         _ => return None,
     };
     Some(ArgValueCandidates::new(find))
 }
 
-/// The project around the working folder, or that of a `-C` in the line; without one there is nothing to offer.
+/// The project around the working folder, or that of a `-C` on the line; without one there are no
+/// candidates.
 fn project() -> Option<Context> {
     let words = context::arguments();
-    let after = words.iter().position(|word| word == "-C").and_then(|at| words.get(at + 1));
+    let after = words
+        .iter()
+        .position(|word| word == "-C")
+        .and_then(|at| words.get(at + 1));
     Context::discover(Environment::of_process(), after.map(Path::new)).ok()
 }
 
-/// Whether it is an MCP server, or a tool of one.
+/// Whether it is an MCP server or an MCP tool.
 fn is_of_mcp(item: &Item) -> bool {
     let kind = item.as_tool().map(|tool| tool.manifest.kind);
     matches!(kind, Some(ToolKind::McpServer | ToolKind::McpTool))
 }
 
-/// Whether it is what tools name as their executor.
+/// Whether tools can use it as their executor.
 fn runs_others(item: &Item) -> bool {
     let kind = item.as_tool().map(|tool| tool.manifest.kind);
-    matches!(kind, Some(ToolKind::Runtime | ToolKind::Primitive | ToolKind::McpServer))
+    matches!(
+        kind,
+        Some(ToolKind::Runtime | ToolKind::Primitive | ToolKind::McpServer)
+    )
 }
 
 fn items(wanted: fn(&Item) -> bool) -> Vec<CompletionCandidate> {
-    let Some(ctx) = project() else { return Vec::new() };
+    let Some(ctx) = project() else {
+        return Vec::new();
+    };
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-    let mut ids: Vec<&str> = store.items().iter().filter(|item| wanted(item)).map(|item| item.id.as_str()).collect();
+    let mut ids: Vec<&str> = store
+        .items()
+        .iter()
+        .filter(|item| wanted(item))
+        .map(|item| item.id.as_str())
+        .collect();
     ids.sort_unstable();
     ids.dedup();
     ids.into_iter().map(CompletionCandidate::new).collect()
 }
 
 fn runs() -> Vec<CompletionCandidate> {
-    let Some(ctx) = project() else { return Vec::new() };
+    let Some(ctx) = project() else {
+        return Vec::new();
+    };
     let history = match open_repository(&ctx) {
         Ok(repository) => History::load_all(&repository).ok(),
         Err(_) => History::load(&ctx.state_folder().join("runs")).ok(),
     };
-    let Some((history, _)) = history else { return Vec::new() };
-    let mut runs: Vec<_> = history.runs.iter().map(|run| (run.id.to_string(), run.name.clone())).collect();
+    let Some((history, _)) = history else {
+        return Vec::new();
+    };
+    let mut runs: Vec<_> = history
+        .runs
+        .iter()
+        .map(|run| (run.id.to_string(), run.name.clone()))
+        .collect();
     runs.sort_by(|a, b| b.cmp(a));
     let offered = runs.into_iter().take(MOST_RUNS);
-    offered.map(|(id, name)| CompletionCandidate::new(id).help(Some(super::clean(&name).into_owned().into()))).collect()
+    offered
+        .map(|(id, name)| {
+            CompletionCandidate::new(id).help(Some(super::clean(&name).into_owned().into()))
+        })
+        .collect()
 }
 
 fn settings() -> Vec<CompletionCandidate> {
-    Key::ALL.into_iter().map(|key| CompletionCandidate::new(key.name()).help(Some(key.summary().into()))).collect()
+    SettingKey::ALL
+        .into_iter()
+        .map(|key| CompletionCandidate::new(key.name()).help(Some(key.summary().into())))
+        .collect()
 }
 
 fn topics() -> Vec<CompletionCandidate> {
-    let root = Arguments::described();
-    let commands = root.get_subcommands().filter(|command| !command.is_hide_set());
-    let commands = commands.map(|command| (command.get_name().to_owned(), command.get_about().cloned()));
-    let codes = [(super::help::CODES.to_owned(), Some("the codes that piton reports".into()))];
-    let topics = TOPICS.iter().map(|topic| (topic.name.to_owned(), Some(topic.summary.into()))).chain(codes);
-    topics.chain(commands).map(|(name, help)| CompletionCandidate::new(name).help(help)).collect()
+    let root = CliArguments::described();
+    let commands = root
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
+    let commands =
+        commands.map(|command| (command.get_name().to_owned(), command.get_about().cloned()));
+    let codes = [(
+        super::help::CODES.to_owned(),
+        Some("the codes that piton reports".into()),
+    )];
+    let topics = TOPICS
+        .iter()
+        .map(|topic| (topic.name.to_owned(), Some(topic.summary.into())))
+        .chain(codes);
+    topics
+        .chain(commands)
+        .map(|(name, help)| CompletionCandidate::new(name).help(help))
+        .collect()
 }

@@ -1,9 +1,9 @@
-//! `piton config`: every setting with where it came from.
+//! `piton config`: shows every setting with its source.
 
 use serde::Serialize;
 
 use super::{Format, Ui};
-use crate::config::{Key, Setting, Source};
+use crate::config::{Setting, SettingKey, SettingSource};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::finding::Finding;
@@ -24,22 +24,31 @@ pub(super) struct ConfigArguments {
 }
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct SettingsReport<'a> {
     settings: &'a [Setting],
     findings: &'a [Finding],
 }
 
-pub(super) fn run(arguments: &ConfigArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &ConfigArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let settings = match &arguments.key {
         None => ctx.config.all(),
         Some(name) => {
-            let unknown =
-                || Error::UnknownSetting { name: name.clone(), similar: Key::find_similar(name).map(Key::name) };
-            vec![ctx.config.get(Key::find(name).ok_or_else(unknown)?)]
+            let unknown = || Error::UnknownSetting {
+                name: name.clone(),
+                similar: SettingKey::find_similar(name).map(SettingKey::name),
+            };
+            vec![ctx.config.get(SettingKey::find(name).ok_or_else(unknown)?)]
         }
     };
     if ui.format() == Format::Json {
-        ui.json(&Report { settings: &settings, findings: ctx.config.findings() })?;
+        ui.json(&SettingsReport {
+            settings: &settings,
+            findings: ctx.config.findings(),
+        })?;
     } else {
         for setting in &settings {
             ui.line(&row(setting))?;
@@ -48,17 +57,25 @@ pub(super) fn run(arguments: &ConfigArguments, ctx: &Context, ui: &mut Ui) -> Re
             ui.finding(finding);
         }
     }
-    Ok(if ctx.config.has_errors() { ExitStatus::Invalid } else { ExitStatus::Success })
+    Ok(if ctx.config.has_errors() {
+        ExitStatus::Invalid
+    } else {
+        ExitStatus::Success
+    })
 }
 
 fn row(setting: &Setting) -> String {
     let source = match &setting.source {
-        Source::Default => "default".to_owned(),
-        Source::User { file, line } => format!("user, {}:{line}", file.display()),
-        Source::Project { file, line } => format!("project, {}:{line}", file.display()),
-        Source::Environment { variable } => format!("environment, {variable}"),
-        Source::Flag { flag } => format!("flag, {flag}"),
+        SettingSource::Default => "default".to_owned(),
+        SettingSource::User { file, line } => format!("user, {}:{line}", file.display()),
+        SettingSource::Project { file, line } => format!("project, {}:{line}", file.display()),
+        SettingSource::Environment { variable } => format!("environment, {variable}"),
+        SettingSource::Flag { flag } => format!("flag, {flag}"),
     };
     let value = setting.value.to_string();
-    format!("{:<27} {:<10} {source}", setting.key.name(), if value.is_empty() { "(none)" } else { &value })
+    format!(
+        "{:<27} {:<10} {source}",
+        setting.key.name(),
+        if value.is_empty() { "(none)" } else { &value }
+    )
 }

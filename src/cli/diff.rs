@@ -1,10 +1,10 @@
-//! `piton diff`: the difference of two moments, in files.
+//! `piton diff`: shows the changed files between two points.
 
 use std::ffi::OsString;
 
 use serde::Serialize;
 
-use super::past::{self, Past};
+use super::history::{self, ProjectHistory};
 use super::ui::{Format, Ui};
 use crate::audit::reference;
 use crate::checkpoint::delta::Change;
@@ -12,7 +12,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::run::error::RunError;
-use crate::run::past::{repo_paths, run_here};
+use crate::run::project_history::{repo_paths, run_here};
 use crate::run::session::open_checkpointer;
 
 /// Show changes between two points
@@ -43,7 +43,6 @@ pub(super) struct DiffArguments {
     paths: Vec<OsString>,
 }
 
-/// The difference as JSON.
 #[derive(Serialize)]
 struct Difference {
     from: String,
@@ -53,15 +52,25 @@ struct Difference {
     diff: Option<String>,
 }
 
-pub(super) fn run(arguments: &DiffArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let mut past = past::load(ctx, ui)?;
+pub(super) fn run(
+    arguments: &DiffArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    let mut past = history::load(ctx, ui)?;
     let mut found = match &arguments.from {
         None => unasked(ctx, &mut past)?,
         Some(from) => between(ctx, &past, from, arguments.to.as_deref())?,
     };
     let paths = repo_paths(ctx, &arguments.paths)?;
-    let wanted = |path: &RepoPath| paths.iter().any(|other| other.is_top() || path == other || path.is_inside(other));
-    found.changes.retain(|change| paths.is_empty() || wanted(&change.path));
+    let wanted = |path: &RepoPath| {
+        paths
+            .iter()
+            .any(|other| other.is_top() || path == other || path.is_inside(other))
+    };
+    found
+        .changes
+        .retain(|change| paths.is_empty() || wanted(&change.path));
     let git = past.git(ctx)?;
     if ui.format() == Format::Json {
         if !arguments.stat {
@@ -76,14 +85,23 @@ pub(super) fn run(arguments: &DiffArguments, ctx: &Context, ui: &mut Ui) -> Resu
     }
     ui.detail(&format!("from {} to {}", found.from, found.to));
     if arguments.stat {
-        past::stat_lines(ui, &found.changes)?;
+        history::stat_lines(ui, &found.changes)?;
     } else {
-        ui.patch(&git.diff(&found.changes, None).map_err(RunError::from)?.bytes)?;
+        ui.patch(
+            &git.diff(&found.changes, None)
+                .map_err(RunError::from)?
+                .bytes,
+        )?;
     }
     Ok(ExitStatus::Success)
 }
 
-fn between(ctx: &Context, past: &Past, from: &str, to: Option<&str>) -> Result<Difference, Error> {
+fn between(
+    ctx: &Context,
+    past: &ProjectHistory,
+    from: &str,
+    to: Option<&str>,
+) -> Result<Difference, Error> {
     let git = past.git(ctx)?;
     let from = reference::find_moment(&past.history, git, from).map_err(RunError::from)?;
     let (name, tree) = if let Some(to) = to {
@@ -94,47 +112,94 @@ fn between(ctx: &Context, past: &Past, from: &str, to: Option<&str>) -> Result<D
         ("now".to_owned(), now.map_err(RunError::from)?.tree)
     };
     let changes = git.changes(from.tree, tree).map_err(RunError::from)?;
-    Ok(Difference { from: from.name, to: name, changes, diff: None })
+    Ok(Difference {
+        from: from.name,
+        to: name,
+        changes,
+        diff: None,
+    })
 }
 
-/// What an approval would commit; else what is left of steps and in no commit; else what changed since the newest step.
-fn unasked(ctx: &Context, past: &mut Past) -> Result<Difference, Error> {
+/// The default difference: what an approval would commit; else uncommitted changes of steps; else
+/// the changes since the newest step.
+fn unasked(ctx: &Context, past: &mut ProjectHistory) -> Result<Difference, Error> {
     let root = past.root(ctx);
     if let Ok((run, there)) = run_here(ctx)
-        && let Some(review) = past.review(&there, run).filter(|review| !review.changes.is_empty())
+        && let Some(review) = past
+            .review(&there, run)
+            .filter(|review| !review.changes.is_empty())
     {
         let to = format!("tree {}", review.tree);
-        return Ok(Difference { from: "HEAD".to_owned(), to, changes: review.changes, diff: None });
+        return Ok(Difference {
+            from: "HEAD".to_owned(),
+            to,
+            changes: review.changes,
+            diff: None,
+        });
     }
     let left = past.look_at_disk(ctx)?;
     if let (Some(first), Some(last)) = (left.steps.first(), left.steps.last()) {
         let mut changes = left.files.changes.clone();
-        // Where a step's lines cannot be told from others, the whole file is shown.
-        let unclear: Vec<&RepoPath> = left.files.edited.iter().chain(&left.files.overlaps).collect();
+        // If a step's lines cannot be separated from others, show the whole file.
+        let unclear: Vec<&RepoPath> = left
+            .files
+            .edited
+            .iter()
+            .chain(&left.files.overlaps)
+            .collect();
         if !unclear.is_empty() {
             let mut checkpointer = open_checkpointer(ctx).map_err(RunError::from)?;
             let now = checkpointer.before().map_err(RunError::from)?;
-            let whole = checkpointer.delta_to_head(&now).map_err(RunError::from)?.changes;
-            changes.extend(whole.into_iter().filter(|change| unclear.contains(&&change.path)));
+            let whole = checkpointer
+                .delta_to_head(&now)
+                .map_err(RunError::from)?
+                .changes;
+            changes.extend(
+                whole
+                    .into_iter()
+                    .filter(|change| unclear.contains(&&change.path)),
+            );
             changes.sort_by(|one, other| one.path.cmp(&other.path));
         }
         let to = if first == last {
-            format!("what is left of {first}")
+            format!("uncommitted changes of {first}")
         } else {
-            format!("what is left of {first} to {last}")
+            format!("uncommitted changes of {first} to {last}")
         };
-        return Ok(Difference { from: "HEAD".to_owned(), to, changes, diff: None });
+        return Ok(Difference {
+            from: "HEAD".to_owned(),
+            to,
+            changes,
+            diff: None,
+        });
     }
-    if let Some(step) = past.history.steps_in(&root).find(|step| step.after.is_some()) {
-        // What the user has discarded or committed of it is no change to look at.
+    if let Some(step) = past
+        .history
+        .steps_in(&root)
+        .find(|step| step.after.is_some())
+    {
+        // Skip what the user has discarded or committed.
         if left.dropped.contains(&step.id) {
             let head = || "HEAD".to_owned();
-            return Ok(Difference { from: head(), to: head(), changes: Vec::new(), diff: None });
+            return Ok(Difference {
+                from: head(),
+                to: head(),
+                changes: Vec::new(),
+                diff: None,
+            });
         }
         return between(ctx, past, &step.id.to_string(), None);
     }
     let mut checkpointer = open_checkpointer(ctx).map_err(RunError::from)?;
     let now = checkpointer.before().map_err(RunError::from)?;
-    let changes = checkpointer.delta_to_head(&now).map_err(RunError::from)?.changes;
-    Ok(Difference { from: "HEAD".to_owned(), to: "now".to_owned(), changes, diff: None })
+    let changes = checkpointer
+        .delta_to_head(&now)
+        .map_err(RunError::from)?
+        .changes;
+    Ok(Difference {
+        from: "HEAD".to_owned(),
+        to: "now".to_owned(),
+        changes,
+        diff: None,
+    })
 }

@@ -1,11 +1,11 @@
-//! `piton directive`: listing directives, and showing one as piton understands it.
+//! `piton directive`: lists directives, and shows one as piton understands it.
 
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::items::Source;
-use super::tool::{author_of, told_signature, with_author};
+use super::items::SourceArgument;
+use super::tool::{author_of, signature_text, with_author};
 use super::{Format, Ui, search};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
@@ -29,8 +29,8 @@ pub(super) struct DirectiveArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum DirectiveCommand {
-    List(ListArguments),
-    Show(ShowArguments),
+    List(DirectiveListArguments),
+    Show(DirectiveShowArguments),
 }
 
 /// List directives
@@ -43,10 +43,10 @@ Examples:
   piton directive list                  Directives of this project and your own
   piton directive list --source all     Include built-in directives
   piton directive list --format json    Print JSON")]
-struct ListArguments {
+struct DirectiveListArguments {
     /// Where to look.
     #[arg(long, value_enum, default_value_t)]
-    source: Source,
+    source: SourceArgument,
 }
 
 /// Show inputs, permissions and steps of a directive.
@@ -56,13 +56,13 @@ Examples:
   piton directive show hello                  Show its steps
   piton directive show hello --format json    Print JSON
   piton directive show core/git_checkpoint    Show a built-in directive")]
-pub(super) struct ShowArguments {
+pub(super) struct DirectiveShowArguments {
     /// Directive: `name` or `category/name`.
     #[arg(value_name = "ID")]
     id: String,
 }
 
-/// A directive with where it came from.
+/// A directive with its source.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -73,21 +73,31 @@ struct Shown<'a> {
     signature: &'a Integrity,
 }
 
-pub(super) fn run(arguments: &DirectiveArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &DirectiveArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     match &arguments.command {
         DirectiveCommand::List(list) => search::list(ItemKind::Directive, list.source, ctx, ui),
         DirectiveCommand::Show(show) => self::show(&show.id, ctx, ui),
     }
 }
 
-/// Shows one directive.
 pub(super) fn show(id: &str, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let item = store.find(ItemKind::Directive, id)?;
-    let Some(directive) = item.as_directive() else { return Ok(ExitStatus::Success) };
+    let Some(directive) = item.as_directive() else {
+        return Ok(ExitStatus::Success);
+    };
     let author = author_of(item, ctx, ui);
     if ui.format() == Format::Json {
-        let shown = Shown { directive, source: item.layer, path: &item.file, signature: &item.integrity };
+        let shown = Shown {
+            directive,
+            source: item.layer,
+            path: &item.file,
+            signature: &item.integrity,
+        };
         ui.json(&with_author(&shown, author.as_ref())?)?;
     } else {
         human(directive, item, author.as_ref(), ctx, ui)?;
@@ -102,14 +112,20 @@ fn human(
     ctx: &Context,
     ui: &mut Ui,
 ) -> Result<(), Error> {
-    ui.line(&format!("{} {} (directive, {})", directive.name, directive.version, item.layer))?;
+    ui.line(&format!(
+        "{} {} (directive, {})",
+        directive.name, directive.version, item.layer
+    ))?;
     if !directive.description.is_empty() {
         ui.line(&directive.description)?;
     }
     ui.line(&format!("{}", ctx.shown_path(&item.file).display()))?;
-    // Most have neither, and nobody asked.
+    // Most items have neither a stamp nor a signature.
     if item.integrity != Integrity::Unsigned {
-        ui.line(&format!("signature: {}", told_signature(&item.integrity, author)))?;
+        ui.line(&format!(
+            "signature: {}",
+            signature_text(&item.integrity, author)
+        ))?;
     }
     if !directive.inputs.is_empty() {
         ui.line("\nInputs")?;
@@ -120,7 +136,12 @@ fn human(
             None if input.required => "required".to_owned(),
             None => "optional".to_owned(),
         };
-        ui.line(&format!("  {} ({}, {need})  {}", input.name, input.kind, input.description.trim()))?;
+        ui.line(&format!(
+            "  {} ({}, {need})  {}",
+            input.name,
+            input.kind,
+            input.description.trim()
+        ))?;
     }
     if !directive.permissions.is_empty() {
         ui.line("\nPermissions")?;
@@ -140,7 +161,11 @@ fn human(
 
 fn what(step: &Step) -> String {
     let subject = match &step.action {
-        StepAction::Tool { item_id, command: Some(command), .. } => format!("tool `{item_id}` {command}"),
+        StepAction::Tool {
+            item_id,
+            command: Some(command),
+            ..
+        } => format!("tool `{item_id}` {command}"),
         StepAction::Tool { item_id, .. } => format!("tool `{item_id}`"),
         StepAction::Directive { item_id, .. } => format!("directive `{item_id}`"),
         StepAction::Checkpoint { operation, .. } => format!("checkpoint: {operation}"),
@@ -148,7 +173,11 @@ fn what(step: &Step) -> String {
         StepAction::Human { gate, .. } => format!("waits for a person ({gate})"),
         StepAction::Prose { .. } => "work for an agent or a person".to_owned(),
     };
-    if step.description.is_empty() { subject } else { format!("{subject}: {}", first_line(&step.description)) }
+    if step.description.is_empty() {
+        subject
+    } else {
+        format!("{subject}: {}", first_line(&step.description))
+    }
 }
 
 fn first_line(text: &str) -> &str {

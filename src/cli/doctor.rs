@@ -1,4 +1,4 @@
-//! `piton doctor`: what works on this machine, proved by trying.
+//! `piton doctor`: checks what works on this machine, by trying it.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use anstyle::{AnsiColor, Style};
 use super::{Format, Ui};
 use crate::context::{Context, ContextError, Environment};
 use crate::error::{Error, ExitStatus};
-use crate::hooks::{self, State, Summary};
-use crate::run::doctor::{self, Check, Group, Patient, Report, Status};
+use crate::hooks::{self, HookState, HooksSummary};
+use crate::run::doctor::{self, CheckStatus, DoctorCheck, DoctorReport, Group, Patient};
 
 /// Check this machine and explain how to fix what is missing
 ///
@@ -36,7 +36,12 @@ pub(super) fn run(
     let terminal = ui.described(environment);
     let limit = Duration::from_secs(arguments.timeout);
     let hooks = found.as_ref().ok().and_then(hooks);
-    let patient = Patient { environment: environment.clone(), found, terminal, limit };
+    let patient = Patient {
+        environment: environment.clone(),
+        found,
+        terminal,
+        limit,
+    };
     ui.begin_live("doctor");
     let report = doctor::examine(patient, &mut |_| {});
     ui.end_live();
@@ -49,31 +54,71 @@ pub(super) fn run(
     } else {
         human(&report, ui)?;
     }
-    Ok(if report.summary.usable { ExitStatus::Success } else { ExitStatus::Unsafe })
+    Ok(if report.summary.usable {
+        ExitStatus::Success
+    } else {
+        ExitStatus::Unsafe
+    })
 }
 
-/// The git hooks of a repository, if there is one.
-fn hooks(ctx: &Context) -> Option<Check> {
+/// The check of the git hooks of a repository, if there is one.
+fn hooks(ctx: &Context) -> Option<DoctorCheck> {
     let report = hooks::status(ctx, &[]).ok()?;
-    let count = |state| report.hooks.iter().filter(|hook| hook.state == state).count();
+    let count = |state| {
+        report
+            .hooks
+            .iter()
+            .filter(|hook| hook.state == state)
+            .count()
+    };
     let (status, detail, hint) = match hooks::summary(&report, &[]) {
-        Summary::Nothing => (Status::Ok, "not installed; `piton hooks install` installs them".to_owned(), None),
-        Summary::Well => {
-            let detail = format!("{} installed, {} delegated", count(State::Installed), count(State::Delegated));
-            (Status::Ok, detail, None)
+        HooksSummary::Nothing => (
+            CheckStatus::Ok,
+            "not installed; `piton hooks install` installs them".to_owned(),
+            None,
+        ),
+        HooksSummary::Well => {
+            let detail = format!(
+                "{} installed, {} delegated",
+                count(HookState::Installed),
+                count(HookState::Delegated)
+            );
+            (CheckStatus::Ok, detail, None)
         }
-        Summary::Attention => {
-            let odd = report.hooks.iter().filter(|hook| !hook.state.is_well() && hook.state != State::NotInstalled);
-            let odd: Vec<String> = odd.map(|hook| format!("`{}` {}", hook.hook.name(), hook.state.words())).collect();
-            (Status::Warning, odd.join(", "), Some("`piton hooks status` says more".to_owned()))
+        HooksSummary::Attention => {
+            let odd = report
+                .hooks
+                .iter()
+                .filter(|hook| !hook.state.is_well() && hook.state != HookState::NotInstalled);
+            let odd: Vec<String> = odd
+                .map(|hook| format!("`{}` {}", hook.hook.name(), hook.state.label()))
+                .collect();
+            (
+                CheckStatus::Warning,
+                odd.join(", "),
+                Some("`piton hooks status` has details".to_owned()),
+            )
         }
     };
     let (name, tried) = ("git hooks", "look at the files where git looks for hooks");
-    Some(Check { name, group: Group::Project, status, needed: false, tried, detail, hint })
+    Some(DoctorCheck {
+        name,
+        group: Group::Project,
+        status,
+        needed: false,
+        tried,
+        detail,
+        hint,
+    })
 }
 
-fn human(report: &Report, ui: &mut Ui) -> Result<(), Error> {
-    let width = report.checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
+fn human(report: &DoctorReport, ui: &mut Ui) -> Result<(), Error> {
+    let width = report
+        .checks
+        .iter()
+        .map(|check| check.name.len())
+        .max()
+        .unwrap_or_default();
     let mut group = None;
     for check in &report.checks {
         if group != Some(check.group) {
@@ -85,7 +130,10 @@ fn human(report: &Report, ui: &mut Ui) -> Result<(), Error> {
         let (sign, color) = sign(check);
         let style = color.on_default().bold();
         let detail = super::clean(&check.detail).replace('\n', " ");
-        ui.rendered(&format!("  {style}{sign}{style:#} {:<width$}  {detail}\n", check.name))?;
+        ui.rendered(&format!(
+            "  {style}{sign}{style:#} {:<width$}  {detail}\n",
+            check.name
+        ))?;
         ui.detail_lines(&[format!("    {:<width$}  tried: {}", "", check.tried)])?;
         if let Some(hint) = &check.hint {
             ui.line(&format!("    {:<width$}  → {hint}", ""))?;
@@ -93,15 +141,19 @@ fn human(report: &Report, ui: &mut Ui) -> Result<(), Error> {
     }
     let summary = report.summary;
     let counts = format!(
-        "{} work, {} with limits or not needed, {} broken",
+        "{} work, {} limited or optional, {} broken",
         summary.ok,
         summary.warnings + summary.missing,
         summary.broken
     );
     match summary.broken {
         0 => ui.success(&format!("piton works here: {counts}")),
-        1 => ui.failure(&format!("piton does not work here, because of one thing: {counts}")),
-        broken => ui.failure(&format!("piton does not work here, because of {broken} things: {counts}")),
+        1 => ui.failure(&format!(
+            "piton does not work here because of one problem: {counts}"
+        )),
+        broken => ui.failure(&format!(
+            "piton does not work here because of {broken} problems: {counts}"
+        )),
     }
     Ok(())
 }
@@ -115,10 +167,10 @@ fn title(group: Group) -> &'static str {
     }
 }
 
-fn sign(check: &Check) -> (&'static str, AnsiColor) {
+fn sign(check: &DoctorCheck) -> (&'static str, AnsiColor) {
     match (check.status, check.needed) {
-        (Status::Ok, _) => ("✓", AnsiColor::Green),
-        (Status::Missing, true) => ("✗", AnsiColor::Red),
-        (Status::Warning, _) | (Status::Missing, false) => ("!", AnsiColor::Yellow),
+        (CheckStatus::Ok, _) => ("✓", AnsiColor::Green),
+        (CheckStatus::Missing, true) => ("✗", AnsiColor::Red),
+        (CheckStatus::Warning, _) | (CheckStatus::Missing, false) => ("!", AnsiColor::Yellow),
     }
 }

@@ -1,4 +1,4 @@
-//! `piton exec`: any command line as one step.
+//! `piton exec`: runs a command line as one step.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -12,9 +12,11 @@ use crate::error::{Error, ExitStatus};
 use crate::exec::subprocess::Streams;
 use crate::exec::supervisor::Watch;
 use crate::item::directive::CheckpointMode;
+use crate::item::tool::Isolation;
 use crate::journal::event::AfterFailure;
+use crate::run::confinement;
 use crate::run::session::{RunRequest, Session};
-use crate::run::step::CommandStep;
+use crate::run::step::{self, CommandStep};
 
 /// Run a command and commit what it changes, or roll back if it fails
 ///
@@ -33,6 +35,7 @@ Examples:
   piton exec -- cargo fmt
   piton exec --name upgrade -m 'chore: upgrade' -- npm update
   piton exec --writes 'docs/**' -- ./generate-docs
+  piton exec --isolation standard -- ./untrusted       Writes only below the project
   piton exec --on-failure keep -- make test            Keep its changes if it fails
   piton exec --checkpoint explicit -- ./experiment     Commit later with `piton checkpoint`")]
 pub(super) struct ExecArguments {
@@ -57,11 +60,21 @@ pub(super) struct ExecArguments {
     /// for `sudo` inside a script and for commands that hand work to a daemon (Gradle, Docker).
     #[arg(long)]
     unwatched: bool,
+    /// What the kernel lets the command do: `trusted` everything that you may do, `standard` writing only
+    /// below the project and the temporary folder, but not into `.git` and `.ai`; `sandboxed` also hides your
+    /// home, and `restricted` also takes the network away.
+    #[arg(long, value_name = "LEVEL", value_parser = parse_isolation, default_value = "trusted", hide_default_value = true)]
+    isolation: Isolation,
     /// Seconds to wait for another run in this worktree.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     lock_timeout: u64,
     /// Program and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     command: Vec<OsString>,
 }
 
@@ -69,22 +82,40 @@ pub(super) fn parse_mode(text: &str) -> Result<CheckpointMode, String> {
     CheckpointMode::parse(text).ok_or_else(|| "choose `auto`, `explicit` or `disabled`".to_owned())
 }
 
+pub(super) fn parse_isolation(text: &str) -> Result<Isolation, String> {
+    Isolation::parse(text)
+        .ok_or_else(|| "choose `trusted`, `standard`, `sandboxed` or `restricted`".to_owned())
+}
+
 fn parse_after_failure(text: &str) -> Result<AfterFailure, String> {
     AfterFailure::parse(text).ok_or_else(|| "choose `rollback` or `keep`".to_owned())
 }
 
-pub(super) fn run(arguments: &ExecArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &ExecArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let program = arguments.command.first().cloned().unwrap_or_default();
-    let base = std::path::Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
+    let base = std::path::Path::new(&program)
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
     let name = redacted(&arguments.name.clone().or(base).unwrap_or_default());
-    let mode = arguments.checkpoint.or_else(|| ctx.config.checkpoint_mode()).unwrap_or(CheckpointMode::Auto);
+    let mode = arguments
+        .checkpoint
+        .or_else(|| ctx.config.checkpoint_mode())
+        .unwrap_or(CheckpointMode::Auto);
     let request = RunRequest {
         name: name.clone(),
-        command: words("exec", &arguments.command),
+        command: argv("exec", &arguments.command),
         mode,
         lock_timeout: Duration::from_secs(arguments.lock_timeout),
         directive: None,
     };
+    let isolation = arguments.isolation.max(ctx.config.isolation_minimum());
+    if let Some(raised) = confinement::raised_note(ctx, arguments.isolation, isolation) {
+        ui.warning(&format!("isolation: {raised}"));
+    }
     let step = CommandStep {
         name,
         argv: arguments.command.clone(),
@@ -92,22 +123,35 @@ pub(super) fn run(arguments: &ExecArguments, ctx: &Context, ui: &mut Ui) -> Resu
         writes: arguments.writes.clone(),
         on_failure: arguments.on_failure,
         message: arguments.message.as_deref().map(redacted),
-        streams: if ui.format() == Format::Json { Streams::OutputToStderr } else { Streams::Inherit },
-        watch: if arguments.unwatched { Watch::No } else { Watch::Yes },
+        streams: if ui.format() == Format::Json {
+            Streams::OutputToStderr
+        } else {
+            Streams::Inherit
+        },
+        watch: if arguments.unwatched {
+            Watch::No
+        } else {
+            Watch::Yes
+        },
+        isolation,
     };
     step.check(ctx, mode)?;
-    // It takes as long to start as the first look at the work tree: both happen at once.
+    // Starting it takes as long as the first snapshot: do both at once.
     let supervisor = step.supervisor(ctx)?;
     let shared = RefCell::new(&mut *ui);
     let mut show = |event: &_| render::event(&mut shared.borrow_mut(), event);
     let mut session = Session::begin(ctx, &request, &mut show)?;
     if session.lacks_git() {
-        shared.borrow_mut().warning("there is no git repository: what the command changes cannot be undone");
+        shared
+            .borrow_mut()
+            .warning("there is no git repository: what the command changes cannot be undone");
     }
-    let end = match session.run_command(&step, supervisor) {
+    let end = match step::run_command(&mut session, &step, supervisor) {
         Ok(end) => end,
         Err(err) => {
-            let Some(summary) = session.abandon(&err)? else { return Err(err.into()) };
+            let Some(summary) = session.abandon(&err)? else {
+                return Err(err.into());
+            };
             render::end(ui, &summary);
             return Ok(Error::from(err).exit_status());
         }
@@ -118,8 +162,13 @@ pub(super) fn run(arguments: &ExecArguments, ctx: &Context, ui: &mut Ui) -> Resu
     Ok(command_status.map_or(status, ExitStatus::Command))
 }
 
-/// How a run was started, for the journal.
-pub(super) fn words(command: &str, arguments: &[OsString]) -> Vec<String> {
-    let rest = arguments.iter().map(|word| redacted(&word.to_string_lossy()));
-    ["piton".to_owned(), command.to_owned()].into_iter().chain(rest).collect()
+/// The command line of a run, for the journal.
+pub(super) fn argv(command: &str, arguments: &[OsString]) -> Vec<String> {
+    let rest = arguments
+        .iter()
+        .map(|word| redacted(&word.to_string_lossy()));
+    ["piton".to_owned(), command.to_owned()]
+        .into_iter()
+        .chain(rest)
+        .collect()
 }

@@ -1,6 +1,6 @@
-//! `piton fetch`: runs that happened in other clones.
+//! `piton fetch`: fetches the logs of runs in other clones.
 
-use super::past;
+use super::history;
 use super::ui::{Format, Ui};
 use crate::audit::sync;
 use crate::checkpoint::remote::Remote;
@@ -26,17 +26,26 @@ pub(super) struct FetchArguments {
     remote: String,
 }
 
-pub(super) fn run(arguments: &FetchArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &FetchArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let repository = open_repository(ctx).map_err(RunError::from)?;
-    let address = past::remote_address(ctx, &arguments.remote);
-    let remote = Remote::open(&repository, ctx.environment.variables(), &address).map_err(RunError::from)?;
+    let address = history::remote_address(ctx, &arguments.remote);
+    let remote =
+        Remote::open(&repository, ctx.environment.variables(), &address).map_err(RunError::from)?;
     let done = sync::fetch(&repository, &remote).map_err(RunError::from)?;
     if ui.format() == Format::Json {
         ui.json(&done)?;
     } else if done.fetched.is_empty() && done.attestations == 0 {
-        ui.success(&format!("everything is up to date with `{}`: {}", done.remote, past::runs(done.up_to_date)));
+        ui.success(&format!(
+            "already up to date with `{}`: {}",
+            done.remote,
+            history::runs(done.up_to_date)
+        ));
     } else {
-        let what = past::travellers(done.fetched.len(), done.attestations);
+        let what = history::travellers(done.fetched.len(), done.attestations);
         ui.success(&format!("fetched {what} from `{}`", done.remote));
         ui.hint("`piton verify --all` checks them");
     }

@@ -1,9 +1,9 @@
-//! `piton finish`: closing a run.
+//! `piton finish`: finishes a run.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::exec::words;
+use super::exec::argv;
 use super::render;
 use super::ui::{Format, Ui};
 use crate::audit::reference;
@@ -16,7 +16,7 @@ use crate::journal::event::{Event, FinishHow};
 use crate::journal::summary::RunStatus;
 use crate::run::error::RunError;
 use crate::run::finish::{self, FinishPreview, FinishRequest};
-use crate::run::recovery;
+use crate::run::recovery::{self, OnFault};
 use crate::run::session::{RunRequest, open_repository};
 
 /// Close a run and merge, squash or keep its branch
@@ -53,7 +53,7 @@ pub(super) struct FinishArguments {
     lock_timeout: u64,
 }
 
-/// What becomes of the commits: exactly one of these.
+/// What to do with the commits: exactly one of these.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct HowArguments {
@@ -68,7 +68,11 @@ struct HowArguments {
     branch: bool,
 }
 
-pub(super) fn run(arguments: &FinishArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &FinishArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let repository = open_repository(ctx).map_err(RunError::from)?;
     let runs = journal::list(&repository.runs_folder()).map_err(RunError::from)?;
     let run = reference::find_run(&runs, &arguments.run).map_err(RunError::from)?;
@@ -77,22 +81,27 @@ pub(super) fn run(arguments: &FinishArguments, ctx: &Context, ui: &mut Ui) -> Re
         (_, true) => FinishHow::Squash,
         _ => FinishHow::Branch,
     };
-    let request = FinishRequest { run, how, message: arguments.message.as_deref().map(redacted) };
+    let request = FinishRequest {
+        run,
+        how,
+        message: arguments.message.as_deref().map(redacted),
+    };
     if arguments.dry_run {
         return show(ui, &finish::preview(ctx, &request)?);
     }
-    // What was cut off here comes first: it may be this very finish.
-    recovery::recover_now(ctx, &mut |event| render::event(ui, event))?;
+    // Recover first: the interrupted run may be this finish.
+    recovery::recover_now(ctx, OnFault::Retry, &mut |event| render::event(ui, event))?;
     let flag = OsString::from(format!("--{}", how.name()));
     let started = RunRequest {
         name: "finish".to_owned(),
-        command: words("finish", &[OsString::from(run.to_string()), flag]),
+        command: argv("finish", &[OsString::from(run.to_string()), flag]),
         mode: CheckpointMode::Auto,
         lock_timeout: Duration::from_secs(arguments.lock_timeout),
         directive: None,
     };
     let done = finish::finish(ctx, &request, &started, &mut |event| {
-        // That nothing had to be committed is no news for people: the last line says what was done.
+        // For people, skip the note that nothing had to be committed: the last line says what was
+        // done.
         if ui.format() == Format::Json || !matches!(event, Event::CheckpointSkipped { .. }) {
             render::event(ui, event);
         }

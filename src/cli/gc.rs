@@ -1,4 +1,4 @@
-//! `piton gc`: dropping the contents of old runs.
+//! `piton gc`: deletes the contents of old runs.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::ui::{Format, Ui};
 use super::validate::plural;
-use crate::audit::retention::Limits;
+use crate::audit::retention::RetentionLimits;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::run::gc;
-use crate::run::worktree;
+use crate::run::gc::{self, Collected};
+use crate::run::linked_worktree;
 
 /// Delete the stored contents of old runs
 ///
@@ -41,13 +41,36 @@ pub(super) struct GcArguments {
     keep_runs: usize,
 }
 
-pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let limits = Limits { days: arguments.keep_days, runs: arguments.keep_runs };
-    let done = if arguments.dry_run { gc::preview(ctx, limits)? } else { gc::collect(ctx, limits, &mut |_| {})? };
-    let leftovers = if arguments.dry_run { gc::leftovers(ctx) } else { gc::drop_leftovers(ctx) };
-    let [environments, indexes] = [&leftovers.environments, &leftovers.indexes].map(|paths| texts(paths));
-    let worktrees = if arguments.dry_run { worktree::abandoned(ctx)? } else { worktree::drop_abandoned(ctx)? };
-    let worktrees: Vec<_> = worktrees.iter().map(|worktree| worktree.path.to_string_lossy()).collect();
+pub(super) fn run(
+    arguments: &GcArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    let limits = RetentionLimits {
+        days: arguments.keep_days,
+        runs: arguments.keep_runs,
+    };
+    let done = if arguments.dry_run {
+        gc::preview(ctx, limits)?
+    } else {
+        gc::collect(ctx, limits, &mut |_| {})?
+    };
+    let leftovers = if arguments.dry_run {
+        gc::leftovers(ctx)
+    } else {
+        gc::drop_leftovers(ctx)
+    };
+    let [environments, indexes] =
+        [&leftovers.environments, &leftovers.indexes].map(|paths| texts(paths));
+    let worktrees = if arguments.dry_run {
+        linked_worktree::abandoned(ctx)?
+    } else {
+        linked_worktree::drop_abandoned(ctx)?
+    };
+    let worktrees: Vec<_> = worktrees
+        .iter()
+        .map(|worktree| worktree.path.to_string_lossy())
+        .collect();
     if ui.format() == Format::Json {
         ui.json(&json!({
             "dry_run": arguments.dry_run,
@@ -70,27 +93,54 @@ pub(super) fn run(arguments: &GcArguments, ctx: &Context, ui: &mut Ui) -> Result
             ui.line(path)?;
         }
     }
-    let verb = if arguments.dry_run { "would drop" } else { "dropped" };
+    let counts = [environments.len(), indexes.len(), worktrees.len()];
+    summarize(ui, arguments.dry_run, &done, counts);
+    Ok(ExitStatus::Success)
+}
+
+/// Says how much was dropped; `counts` are those of environments, indexes and worktrees.
+fn summarize(
+    ui: &mut Ui,
+    dry_run: bool,
+    done: &Collected,
+    [environments, indexes, worktrees]: [usize; 3],
+) {
+    let verb = if dry_run { "would drop" } else { "dropped" };
     let runs = plural(done.dropped.len(), "run", "runs");
-    ui.success(&format!("{verb} the contents of {runs}, kept those of {}; journals stay", done.kept));
+    ui.success(&format!(
+        "{verb} the contents of {runs}, kept those of {}; journals stay",
+        done.kept
+    ));
     if done.swept.objects > 0 {
-        let objects = plural(usize::try_from(done.swept.objects).unwrap_or(usize::MAX), "object", "objects");
-        ui.success(&format!("{verb} {objects} of the store, {} KiB", done.swept.bytes.div_ceil(1024)));
+        let objects = plural(
+            usize::try_from(done.swept.objects).unwrap_or(usize::MAX),
+            "object",
+            "objects",
+        );
+        ui.success(&format!(
+            "{verb} {objects} of the store, {} KiB",
+            done.swept.bytes.div_ceil(1024)
+        ));
     }
-    if !environments.is_empty() {
-        ui.success(&format!("{verb} {} virtual environments that no tool used for 30 days", environments.len()));
+    if environments > 0 {
+        ui.success(&format!(
+            "{verb} {environments} virtual environments that no tool used for 30 days"
+        ));
     }
-    if !indexes.is_empty() {
-        let count = plural(indexes.len(), "index", "indexes");
-        ui.success(&format!("{verb} {count} that no search used for 30 days or whose project is gone"));
+    if indexes > 0 {
+        let count = plural(indexes, "index", "indexes");
+        ui.success(&format!(
+            "{verb} {count} that no search used for 30 days or whose project is gone"
+        ));
     }
-    if !worktrees.is_empty() {
-        ui.success(&format!("{verb} {} worktrees of runs that never began", worktrees.len()));
+    if worktrees > 0 {
+        ui.success(&format!(
+            "{verb} {worktrees} worktrees of runs that never began"
+        ));
     }
-    if !done.dropped.is_empty() && !arguments.dry_run {
+    if !done.dropped.is_empty() && !dry_run {
         ui.hint("objects younger than an hour go with a later `piton gc`");
     }
-    Ok(ExitStatus::Success)
 }
 
 fn texts(paths: &[PathBuf]) -> Vec<Cow<'_, str>> {

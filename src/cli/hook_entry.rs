@@ -1,10 +1,10 @@
 //! `piton hooks run`, which git's hooks call.
 //!
-//! Arguments are parsed by hand, before anything else is set up: every commit waits for it several
-//! times.
+//! It parses its arguments by hand, before any other setup, because it runs several times for every
+//! commit.
 
 use std::ffi::OsString;
-use std::io::{IsTerminal, Read};
+use std::io::{self, IsTerminal, Read};
 
 use super::ui::{Format, Ui, Verbosity};
 use super::validate;
@@ -12,16 +12,18 @@ use crate::config::ColorSetting;
 use crate::context::{Context, Environment};
 use crate::error::{Error, ExitStatus};
 use crate::hooks::Hook;
-use crate::hooks::entry::{self, Answer, HookCall};
+use crate::hooks::entry::{self, HookAnswer, HookCall};
 use crate::item::finding::Severity;
 use crate::problem::{Code, Explain, with_causes};
 
-/// More than git ever tells a hook.
-const MOST_INPUT: u64 = 256 * 1024 * 1024;
+/// An upper limit for the stdin of a hook.
+const MOST_INPUT: u64 = 64 * 1024 * 1024;
 
-/// The hook that the words of the program mean, and what git gave to it.
+/// The hook in the program's arguments, and its own arguments.
 pub(super) fn meant(words: &[OsString]) -> Option<(Hook, &[OsString])> {
-    let [_, first, second, name, rest @ ..] = words else { return None };
+    let [_, first, second, name, rest @ ..] = words else {
+        return None;
+    };
     if first != "hooks" || second != "run" {
         return None;
     }
@@ -33,31 +35,65 @@ pub(super) fn meant(words: &[OsString]) -> Option<(Hook, &[OsString])> {
     }
 }
 
-/// Does what a hook is for and says what there is to say.
+/// Runs a hook and prints its messages.
 pub(super) fn run(hook: Hook, arguments: &[OsString], environment: &Environment) -> ExitStatus {
-    let input = if hook.reads_input() { read_input() } else { Vec::new() };
-    let answered = entry::run(&HookCall { hook, arguments, input: &input, environment });
-    // Almost every commit gets an empty answer.
+    let input = if hook.reads_input() {
+        read_input()
+    } else {
+        Ok(Vec::new())
+    };
+    let answer = |input: &[u8]| {
+        entry::run(&HookCall {
+            hook,
+            arguments,
+            input,
+            environment,
+        })
+    };
+    let answered = match input {
+        Ok(input) => answer(&input),
+        // A part of the refs would be accepted without a check.
+        Err(source) if hook.is_guard() => Err(Error::Read {
+            file: "standard input".into(),
+            source,
+        }),
+        Err(_) => answer(&[]),
+    };
+    // Almost every commit has an empty answer.
     if matches!(&answered, Ok(answer) if answer.is_silent()) {
         return ExitStatus::Success;
     }
-    let mut ui = Ui::new(Format::Human, Verbosity::Normal, ColorSetting::Auto, environment);
-    let status = tell(hook, answered, environment, &mut ui);
+    let mut ui = Ui::new(
+        Format::Human,
+        Verbosity::Normal,
+        ColorSetting::Auto,
+        environment,
+    );
+    let status = print_answer(hook, answered, environment, &mut ui);
     // A failure to print does not change the answer.
     let _ = ui.finish();
     status
 }
 
-fn tell(hook: Hook, answered: Result<Answer, Error>, environment: &Environment, ui: &mut Ui) -> ExitStatus {
+fn print_answer(
+    hook: Hook,
+    answered: Result<HookAnswer, Error>,
+    environment: &Environment,
+    ui: &mut Ui,
+) -> ExitStatus {
     let answer = match answered {
         Ok(answer) => answer,
         // A server must not accept what it could not check.
-        Err(err) if hook == Hook::PreReceive => {
+        Err(err) if hook.is_guard() => {
             let _ = ui.error(&err);
             return ExitStatus::Failure;
         }
         Err(err) => {
-            let text = format!("piton's `{}` could not look at this: {}", hook.name(), with_causes(&err));
+            let text = format!(
+                "piton's `{}` hook failed: {}",
+                hook.name(),
+                with_causes(&err)
+            );
             return could_not_look(&text, &err, environment, ui);
         }
     };
@@ -73,7 +109,7 @@ fn tell(hook: Hook, answered: Result<Answer, Error>, environment: &Environment, 
         let _ = printed;
         if !items.report.valid {
             ui.complaint("piton: staged items are not valid, nothing was committed");
-            ui.hint("mend and stage them; `git commit --no-verify` leaves this check out");
+            ui.hint("fix and stage them; `git commit --no-verify` skips this check");
         }
     }
     for refusal in &answer.refusals {
@@ -82,39 +118,52 @@ fn tell(hook: Hook, answered: Result<Answer, Error>, environment: &Environment, 
             ui.hint(hint);
         }
     }
-    if answer.is_refused() { ExitStatus::Failure } else { ExitStatus::Success }
+    if answer.is_refused() {
+        ExitStatus::Failure
+    } else {
+        ExitStatus::Success
+    }
 }
 
-/// What piton cannot look at stops git only where the user wants to be sure.
+/// If piton cannot check something, it stops git only if the settings require it.
 fn could_not_look(text: &str, err: &Error, environment: &Environment, ui: &mut Ui) -> ExitStatus {
-    let is_closed = Context::anywhere(environment.clone(), None).is_ok_and(|ctx| ctx.config.hooks_fail_closed());
+    let is_closed = Context::anywhere(environment.clone(), None)
+        .is_ok_and(|ctx| ctx.config.hooks_fail_closed());
     if !is_closed {
         ui.warning(text);
         return ExitStatus::Success;
     }
     ui.complaint(&format!("{text} [{}]", err.code()));
-    ui.hint("`hooks.fail_closed` stops git here; `git -c core.hooksPath=/dev/null ...` leaves hooks out this time");
+    ui.hint("`hooks.fail_closed` stops git here; `git -c core.hooksPath=/dev/null ...` skips hooks once");
     ExitStatus::Failure
 }
 
-impl Answer {
-    /// Whether there is nothing to say. That items are not signed is said by `validate`, not with each commit.
+impl HookAnswer {
+    /// Whether there is nothing to print. `validate` reports unsigned items, not each commit.
     fn is_silent(&self) -> bool {
         let is_minor = |items: &entry::StagedItems| {
             let mut findings = items.report.findings.iter();
-            findings.all(|finding| finding.code == Code::Unsigned && finding.severity == Severity::Warning)
+            findings.all(|finding| {
+                finding.code == Code::Unsigned && finding.severity == Severity::Warning
+            })
         };
-        self.refusals.is_empty() && self.notes.is_empty() && self.items.as_ref().is_none_or(is_minor)
+        self.refusals.is_empty()
+            && self.notes.is_empty()
+            && self.items.as_ref().is_none_or(is_minor)
     }
 }
 
-/// What git has written; nothing where a person calls the hook by hand.
-fn read_input() -> Vec<u8> {
-    let stdin = std::io::stdin();
+/// The stdin of the hook; empty if a person calls it by hand.
+fn read_input() -> io::Result<Vec<u8>> {
+    let stdin = io::stdin();
     let mut input = Vec::new();
     if !stdin.is_terminal() {
-        // Input that cannot be read counts as empty.
-        let _ = stdin.lock().take(MOST_INPUT).read_to_end(&mut input);
+        stdin.lock().take(MOST_INPUT + 1).read_to_end(&mut input)?;
     }
-    input
+    if input.len() as u64 > MOST_INPUT {
+        return Err(io::Error::other(format!(
+            "it has more than {MOST_INPUT} bytes"
+        )));
+    }
+    Ok(input)
 }

@@ -1,4 +1,4 @@
-//! `piton hooks`: git hooks.
+//! `piton hooks`: installs and inspects git hooks.
 
 use std::ffi::OsString;
 
@@ -8,7 +8,7 @@ use clap::builder::PossibleValue;
 use super::{Format, Ui, hook_entry};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::hooks::{self, Hook, Report, State, Summary};
+use crate::hooks::{self, Hook, HookState, HooksReport, HooksSummary};
 
 /// Install and inspect piton's git hooks.
 #[derive(Debug, clap::Args)]
@@ -19,10 +19,10 @@ pub(super) struct HooksArguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum HooksCommand {
-    Install(InstallArguments),
+    Install(HooksInstallArguments),
     Uninstall(UninstallArguments),
-    Status(StatusArguments),
-    Run(RunArguments),
+    Status(HooksStatusArguments),
+    Run(HookRunArguments),
 }
 
 /// Install git hooks that run existing hooks first, then piton
@@ -40,7 +40,7 @@ Examples:
   piton hooks install --hook pre-commit         Only this one
   piton hooks install --hook commit-msg --hook pre-push
   PITON_HOOKS_FAIL_CLOSED=true piton hooks install    Block git if piton is missing")]
-pub(super) struct InstallArguments {
+pub(super) struct HooksInstallArguments {
     #[command(flatten)]
     which: Which,
 }
@@ -69,7 +69,7 @@ Examples:
   piton hooks status
   piton hooks status --hook pre-commit
   piton hooks status --format json")]
-pub(super) struct StatusArguments {
+pub(super) struct HooksStatusArguments {
     #[command(flatten)]
     which: Which,
 }
@@ -84,11 +84,10 @@ struct Which {
 /// Does what a hook is for; git's hooks call this
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub(super) struct RunArguments {
-    /// The hook.
+pub(super) struct HookRunArguments {
     #[arg(value_name = "HOOK")]
     hook: Hook,
-    /// What git gave to it.
+    /// The arguments from git.
     #[arg(value_name = "ARG", last = true)]
     arguments: Vec<OsString>,
 }
@@ -103,18 +102,24 @@ impl ValueEnum for Hook {
     }
 }
 
-pub(super) fn run(arguments: &HooksArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &HooksArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     match &arguments.command {
         HooksCommand::Install(install) => changed(&hooks::install(ctx, &install.which.hooks)?, ui),
-        HooksCommand::Uninstall(uninstall) => changed(&hooks::uninstall(ctx, &uninstall.which.hooks)?, ui),
+        HooksCommand::Uninstall(uninstall) => {
+            changed(&hooks::uninstall(ctx, &uninstall.which.hooks)?, ui)
+        }
         HooksCommand::Status(status) => {
             let asked = &status.which.hooks;
             let report = hooks::status(ctx, asked)?;
-            told(&report, ui)?;
+            print_report(&report, ui)?;
             match hooks::summary(&report, asked) {
-                Summary::Well => return Ok(ExitStatus::Success),
-                Summary::Nothing => ui.hint("`piton hooks install` installs them"),
-                Summary::Attention => {}
+                HooksSummary::Well => return Ok(ExitStatus::Success),
+                HooksSummary::Nothing => ui.hint("`piton hooks install` installs them"),
+                HooksSummary::Attention => {}
             }
             Ok(ExitStatus::Failure)
         }
@@ -122,31 +127,58 @@ pub(super) fn run(arguments: &HooksArguments, ctx: &Context, ui: &mut Ui) -> Res
     }
 }
 
-/// Tells what was done; nothing of what was asked for is no success, and only a part is none either.
-fn changed(report: &Report, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    told(report, ui)?;
-    let refused = report.hooks.iter().filter(|hook| hook.state == State::Refused).count();
+/// Prints what was done; if only a part or nothing could be done, that is a failure.
+fn changed(report: &HooksReport, ui: &mut Ui) -> Result<ExitStatus, Error> {
+    print_report(report, ui)?;
+    let refused = report
+        .hooks
+        .iter()
+        .filter(|hook| hook.state == HookState::Refused)
+        .count();
     if refused == 0 {
         return Ok(ExitStatus::Success);
     }
     if !report.snippets.is_empty() && ui.format() == Format::Human {
         snippets(report, ui)?;
     }
-    Ok(if refused == report.hooks.len() { ExitStatus::Unsafe } else { ExitStatus::Failure })
+    Ok(if refused == report.hooks.len() {
+        ExitStatus::Unsafe
+    } else {
+        ExitStatus::Failure
+    })
 }
 
-fn told(report: &Report, ui: &mut Ui) -> Result<(), Error> {
+fn print_report(report: &HooksReport, ui: &mut Ui) -> Result<(), Error> {
     if ui.format() == Format::Json {
         return Ok(ui.json(report)?);
     }
     ui.detail(&format!("git looks for hooks in `{}`", report.folder));
-    let names = report.hooks.iter().map(|hook| hook.hook.name().len()).max().unwrap_or_default();
-    let words = report.hooks.iter().map(|hook| hook.state.words().len()).max().unwrap_or_default();
+    let names = report
+        .hooks
+        .iter()
+        .map(|hook| hook.hook.name().len())
+        .max()
+        .unwrap_or_default();
+    let words = report
+        .hooks
+        .iter()
+        .map(|hook| hook.state.label().len())
+        .max()
+        .unwrap_or_default();
     for hook in &report.hooks {
-        let line = format!("{:names$}  {:words$}  {}", hook.hook.name(), hook.state.words(), hook.detail);
+        let line = format!(
+            "{:names$}  {:words$}  {}",
+            hook.hook.name(),
+            hook.state.label(),
+            hook.detail
+        );
         ui.line(line.trim_end())?;
     }
-    let mut hints: Vec<&str> = report.hooks.iter().filter_map(|hook| hook.hint.as_deref()).collect();
+    let mut hints: Vec<&str> = report
+        .hooks
+        .iter()
+        .filter_map(|hook| hook.hint.as_deref())
+        .collect();
     hints.dedup();
     for hint in hints {
         ui.hint(hint);
@@ -154,14 +186,19 @@ fn told(report: &Report, ui: &mut Ui) -> Result<(), Error> {
     Ok(())
 }
 
-fn snippets(report: &Report, ui: &mut Ui) -> Result<(), Error> {
+fn snippets(report: &HooksReport, ui: &mut Ui) -> Result<(), Error> {
     for snippet in &report.snippets {
-        ui.note(&format!("write this into `{}`, {}:", snippet.file, snippet.place));
+        ui.note(&format!(
+            "write this into `{}`, {}:",
+            snippet.file, snippet.place
+        ));
         ui.rendered(&snippet.text)?;
         if let Some(then) = &snippet.then {
             ui.note(&format!("and then: {then}"));
         }
     }
-    ui.hint("teammates without piton are not affected; `piton hooks status` says whether it works");
+    ui.hint(
+        "teammates without piton are not affected; `piton hooks status` shows whether it works",
+    );
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! `piton init`: a `.ai/` folder with a working example.
+//! `piton init`: creates an `.ai/` folder with a working example.
 //!
-//! Nothing that exists is ever overwritten: everything is looked at before anything is written, a
-//! file with the same content counts as done, and nothing is written through a symbolic link.
+//! No existing file is overwritten: everything is checked before anything is written, a file with
+//! the same content counts as done, and nothing is written through a symbolic link.
 
 use std::fs;
 use std::io::{self, Write};
@@ -30,22 +30,33 @@ pub(super) struct InitArguments {}
 
 const EXAMPLE: [(&str, &str); 6] = [
     (".ai/config.yaml", include_str!("example/config.yaml")),
-    (".ai/directives/examples/hello.md", include_str!("example/hello.md")),
-    (".ai/tools/examples/greet/tool.yaml", include_str!("example/tool.yaml")),
-    (".ai/tools/examples/greet/greet.sh", include_str!("example/greet.sh")),
-    (".ai/knowledge/examples/how_items_work.md", include_str!("example/how_items_work.md")),
+    (
+        ".ai/directives/examples/hello.md",
+        include_str!("example/hello.md"),
+    ),
+    (
+        ".ai/tools/examples/greet/tool.yaml",
+        include_str!("example/tool.yaml"),
+    ),
+    (
+        ".ai/tools/examples/greet/greet.sh",
+        include_str!("example/greet.sh"),
+    ),
+    (
+        ".ai/knowledge/examples/how_items_work.md",
+        include_str!("example/how_items_work.md"),
+    ),
     (".ai/outputs/.gitignore", "*\n"),
 ];
 
-/// What [`write_example`] did.
+/// The result of [`write_example`].
 #[derive(Debug, Serialize)]
-pub(super) struct Written {
-    /// The folder that the others are relative to.
+pub(super) struct WrittenExample {
+    /// The folder that the paths are relative to.
     #[serde(serialize_with = "serialize_path")]
     root: PathBuf,
-    /// Files that were made.
     created: Vec<PathBuf>,
-    /// Files that were there with the same content.
+    /// Existing files with the same content.
     unchanged: Vec<PathBuf>,
 }
 
@@ -58,31 +69,41 @@ pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     for file in &written.created {
         ui.line(&format!("created {}", file.display()))?;
     }
-    let place = if ctx.root == ctx.cwd { String::new() } else { format!(" in `{}`", ctx.root.display()) };
+    let place = if ctx.root == ctx.cwd {
+        String::new()
+    } else {
+        format!(" in `{}`", ctx.root.display())
+    };
     if written.created.is_empty() {
         ui.success(&format!("the example is already there{place}"));
     } else {
-        ui.success(&format!("made {} files{place}", written.created.len()));
+        ui.success(&format!("created {} files{place}", written.created.len()));
     }
     let first = match open_repository(ctx) {
-        Err(CheckpointError::NoRepository(_)) => "make a repository with `git init`, then ",
+        Err(CheckpointError::NoRepository(_)) => "create a repository with `git init`, then ",
         _ => "",
     };
-    ui.hint(&format!("{first}run the example with `piton run hello`, check the items with `piton validate`"));
+    ui.hint(&format!(
+        "{first}run the example with `piton run hello`, check the items with `piton validate`"
+    ));
     Ok(ExitStatus::Success)
 }
 
-/// Writes the example project below a folder: all of it or, if something is in the way, nothing.
-pub(super) fn write_example(root: &Path) -> Result<Written, Error> {
-    let mut written = Written { root: root.to_path_buf(), created: Vec::new(), unchanged: Vec::new() };
+/// Writes the example project below a folder: all of it, or nothing if something is in the way.
+pub(super) fn write_example(root: &Path) -> Result<WrittenExample, Error> {
+    let mut written = WrittenExample {
+        root: root.to_path_buf(),
+        created: Vec::new(),
+        unchanged: Vec::new(),
+    };
     let mut in_the_way = Vec::new();
     for (file, text) in EXAMPLE {
         let file = PathBuf::from(file);
         match look_at(root, &file, text) {
-            State::Missing => written.created.push(file),
-            State::Same => written.unchanged.push(file),
-            State::InTheWay(path) if in_the_way.contains(&path) => {}
-            State::InTheWay(path) => in_the_way.push(path),
+            ExampleFileState::Missing => written.created.push(file),
+            ExampleFileState::Same => written.unchanged.push(file),
+            ExampleFileState::InTheWay(path) if in_the_way.contains(&path) => {}
+            ExampleFileState::InTheWay(path) => in_the_way.push(path),
         }
     }
     if !in_the_way.is_empty() {
@@ -90,28 +111,37 @@ pub(super) fn write_example(root: &Path) -> Result<Written, Error> {
     }
     let new_folders = missing_folders(root, &written.created);
     let mut done = Vec::new();
-    for (file, text) in EXAMPLE.iter().filter(|(file, _)| written.created.iter().any(|it| it == Path::new(file))) {
+    for (file, text) in EXAMPLE
+        .iter()
+        .filter(|(file, _)| written.created.iter().any(|it| it == Path::new(file)))
+    {
         if let Err(source) = create(&root.join(file), text) {
             take_back(root, &done, &new_folders);
-            return Err(Error::Write { file: PathBuf::from(file), source });
+            return Err(Error::Write {
+                file: PathBuf::from(file),
+                source,
+            });
         }
         done.push(PathBuf::from(file));
     }
     Ok(written)
 }
 
-/// The folders that have to be made for some files, the deepest first.
+/// The missing folders of some files, deepest first.
 fn missing_folders(root: &Path, files: &[PathBuf]) -> Vec<PathBuf> {
-    let folders = files.iter().flat_map(|file| file.ancestors().skip(1)).filter(|it| !root.join(it).exists());
+    let folders = files
+        .iter()
+        .flat_map(|file| file.ancestors().skip(1))
+        .filter(|it| !root.join(it).exists());
     let mut folders: Vec<PathBuf> = folders.map(Path::to_path_buf).collect();
     folders.sort_by_key(|folder| std::cmp::Reverse(folder.components().count()));
     folders.dedup();
     folders
 }
 
-/// Removes what a failed call has made; a folder that somebody else uses by now stays.
+/// Removes the files of a failed call; a folder with other content stays.
 fn take_back(root: &Path, files: &[PathBuf], folders: &[PathBuf]) {
-    // The failure that led here is what is reported.
+    // Report the original failure.
     for file in files {
         let _ = fs::remove_file(root.join(file));
     }
@@ -120,26 +150,32 @@ fn take_back(root: &Path, files: &[PathBuf], folders: &[PathBuf]) {
     }
 }
 
-enum State {
+enum ExampleFileState {
     Missing,
     Same,
-    /// The file, or a link or file where one of its folders should be.
+    /// The file, or a link or file in the place of one of its folders.
     InTheWay(PathBuf),
 }
 
-fn look_at(root: &Path, file: &Path, text: &str) -> State {
-    let folders: Vec<&Path> = file.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()).collect();
+fn look_at(root: &Path, file: &Path, text: &str) -> ExampleFileState {
+    let folders: Vec<&Path> = file
+        .ancestors()
+        .skip(1)
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .collect();
     for folder in folders.into_iter().rev() {
         match fs::symlink_metadata(root.join(folder)) {
             Ok(metadata) if metadata.is_dir() => {}
-            Ok(_) => return State::InTheWay(folder.to_path_buf()),
-            Err(_) => return State::Missing,
+            Ok(_) => return ExampleFileState::InTheWay(folder.to_path_buf()),
+            Err(_) => return ExampleFileState::Missing,
         }
     }
     match fs::symlink_metadata(root.join(file)) {
-        Err(_) => State::Missing,
-        Ok(metadata) if metadata.is_file() && holds(&root.join(file), text) => State::Same,
-        Ok(_) => State::InTheWay(file.to_path_buf()),
+        Err(_) => ExampleFileState::Missing,
+        Ok(metadata) if metadata.is_file() && holds(&root.join(file), text) => {
+            ExampleFileState::Same
+        }
+        Ok(_) => ExampleFileState::InTheWay(file.to_path_buf()),
     }
 }
 
@@ -147,14 +183,14 @@ fn holds(file: &Path, text: &str) -> bool {
     read_bytes(file, text.len() as u64).is_ok_and(|bytes| bytes == text.as_bytes())
 }
 
-/// Writes a file as a whole or not at all; whatever appears there in the meantime is somebody's and stays.
+/// Writes a file atomically; a file that appears there meanwhile stays.
 fn create(file: &Path, text: &str) -> io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     let mode = if text.starts_with("#!") { 0o777 } else { 0o666 };
     #[cfg(target_os = "linux")]
     match create_unnamed(folder, file, text, mode) {
-        // Some file systems know no file without a name, and some machines no `/proc`.
+        // Some file systems do not support unnamed files, and some machines have no `/proc`.
         Err(err) if is_unknown(&err) => {}
         placed => return placed,
     }
@@ -167,12 +203,15 @@ fn create(file: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file that gets its name when it is whole: a kill leaves no half of it and no temporary file.
+/// Writes an unnamed file and links it when it is complete: a kill leaves neither a partial nor a
+/// temporary file.
 #[cfg(target_os = "linux")]
 fn create_unnamed(folder: &Path, file: &Path, text: &str, mode: u32) -> io::Result<()> {
     use std::os::fd::AsRawFd as _;
 
-    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+    use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat};
+
+    use crate::system_call::open;
 
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let mut whole = fs::File::from(open(folder, flags, Mode::from_raw_mode(mode))?);
@@ -185,5 +224,8 @@ fn create_unnamed(folder: &Path, file: &Path, text: &str, mode: u32) -> io::Resu
 fn is_unknown(err: &io::Error) -> bool {
     use rustix::io::Errno;
 
-    matches!(Errno::from_io_error(err), Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT))
+    matches!(
+        Errno::from_io_error(err),
+        Some(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT)
+    )
 }

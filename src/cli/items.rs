@@ -1,10 +1,10 @@
-//! What the commands that write items have in common: `load --to`, `sign`, `new` and `migrate`.
+//! Shared parts of the commands that write items: `load --to`, `sign`, `new` and `migrate`.
 
 use std::cell::RefCell;
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::exec::parse_mode;
 use super::render;
@@ -13,12 +13,12 @@ use crate::checkpoint::secret::redacted;
 use crate::context::{self, Context};
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::CheckpointMode;
-use crate::item::search::Scope;
+use crate::item::search::SearchScope;
 use crate::item::store::{ItemKind, Layer};
 use crate::journal::event::Event;
-use crate::run::items::{self, Effort, ItemOutcome, ItemRequest, Verb};
+use crate::run::items::{self, Effort, Home, ItemCommand, ItemOutcome, ItemRequest};
 
-/// How items are written.
+/// Options for writing items.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct Writing {
     /// Show what would be done, and write nothing.
@@ -36,9 +36,12 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Refuses what is of no use where nothing is written into the project.
+    /// Refuses checkpoint flags if nothing is written to the project.
     pub(super) fn refuse_checkpoint(&self) -> Result<(), Error> {
-        let given = [(self.checkpoint.is_some(), "--checkpoint"), (self.message.is_some(), "--message")];
+        let given = [
+            (self.checkpoint.is_some(), "--checkpoint"),
+            (self.message.is_some(), "--message"),
+        ];
         match given.into_iter().find(|(is_given, _)| *is_given) {
             Some((_, flag)) => Err(Error::NothingToCheckpoint(flag)),
             None => Ok(()),
@@ -46,122 +49,118 @@ impl Writing {
     }
 }
 
-/// The kinds of items, as arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Kind {
-    /// Something that can be run.
+pub(super) enum ItemKindArgument {
+    /// An executable tool.
     #[value(alias = "tools", alias = "script")]
     Tool,
     /// A workflow.
     #[value(alias = "directives")]
     Directive,
-    /// Something worth knowing.
+    /// A document.
     Knowledge,
 }
 
-/// Where to look for items, as an argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Source {
-    /// The project and the user's own items.
+pub(super) enum SourceArgument {
+    /// The project's and your own items.
     #[default]
     Local,
-    /// The built-in items as well.
+    /// Also built-in items.
     All,
     /// `.ai/` of the project.
     Project,
     /// `~/.ai/`.
     User,
-    /// What comes with piton.
+    /// Items that come with piton.
     Builtin,
     #[value(hide = true)]
     Registry,
 }
 
-impl Source {
-    /// Whether a project belongs to where it looks.
+impl SourceArgument {
+    /// Whether it includes a project.
     pub(super) fn needs_project(self) -> bool {
         !matches!(self, Self::User | Self::Builtin)
     }
 
-    /// The layers to look in.
-    pub(super) fn scope(self) -> Result<Scope, Error> {
+    pub(super) fn scope(self) -> Result<SearchScope, Error> {
         Ok(match self {
-            Self::Local => Scope::Local,
-            Self::All => Scope::All,
-            Self::Project => Scope::Only(Layer::Project),
-            Self::User => Scope::Only(Layer::User),
-            Self::Builtin => Scope::Only(Layer::Builtin),
+            Self::Local => SearchScope::Local,
+            Self::All => SearchScope::All,
+            Self::Project => SearchScope::Only(Layer::Project),
+            Self::User => SearchScope::Only(Layer::User),
+            Self::Builtin => SearchScope::Only(Layer::Builtin),
             Self::Registry => return Err(Error::NoRegistry),
         })
     }
 }
 
-impl From<Kind> for ItemKind {
-    fn from(kind: Kind) -> Self {
+impl From<ItemKindArgument> for ItemKind {
+    fn from(kind: ItemKindArgument) -> Self {
         match kind {
-            Kind::Tool => Self::Tool,
-            Kind::Directive => Self::Directive,
-            Kind::Knowledge => Self::Knowledge,
+            ItemKindArgument::Tool => Self::Tool,
+            ItemKindArgument::Directive => Self::Directive,
+            ItemKindArgument::Knowledge => Self::Knowledge,
         }
     }
 }
 
-/// Does something with items; says what happens on the way.
+/// Parses `project` or `user`.
+pub(super) fn parse_home() -> impl TypedValueParser<Value = Home> {
+    PossibleValuesParser::new(["project", "user"]).map(|text| match text.as_str() {
+        "user" => Home::User,
+        _ => Home::Project,
+    })
+}
+
+/// Performs an item command and shows its events; with a key, it signs as the person at the
+/// terminal.
 pub(super) fn perform(
-    verb: Verb,
-    parameters: Map<String, Value>,
-    writing: &Writing,
-    ctx: &Context,
-    ui: &mut Ui,
-) -> Result<ItemOutcome, Error> {
-    carry(verb, parameters, writing, None, ctx, ui)
-}
-
-/// Signs items as the person who has a key and is at the terminal.
-pub(super) fn sign_as(
-    key: &Path,
-    parameters: Map<String, Value>,
-    writing: &Writing,
-    ctx: &Context,
-    ui: &mut Ui,
-) -> Result<ItemOutcome, Error> {
-    carry(Verb::Sign, parameters, writing, Some(key), ctx, ui)
-}
-
-fn carry(
-    verb: Verb,
-    parameters: Map<String, Value>,
+    command: ItemCommand,
     writing: &Writing,
     key: Option<&Path>,
     ctx: &Context,
     ui: &mut Ui,
 ) -> Result<ItemOutcome, Error> {
-    let typed = context::arguments().into_iter().skip(1).map(|word| redacted(&word.to_string_lossy()));
-    let command = std::iter::once("piton".to_owned()).chain(typed).collect();
+    let typed = context::arguments()
+        .into_iter()
+        .skip(1)
+        .map(|word| redacted(&word.to_string_lossy()));
+    let command_line = std::iter::once("piton".to_owned()).chain(typed).collect();
+    let is_new = matches!(command, ItemCommand::Create(_));
     let request = ItemRequest {
         mode: writing.checkpoint,
         message: writing.message.as_deref().map(redacted),
-        effort: if writing.dry_run { Effort::Plan } else { Effort::Do },
+        effort: if writing.dry_run {
+            Effort::Plan
+        } else {
+            Effort::Do
+        },
         lock_timeout: Duration::from_secs(writing.lock_timeout),
-        ..ItemRequest::new(verb, parameters, command)
+        ..ItemRequest::new(command, command_line)
     };
     let shared = RefCell::new(&mut *ui);
     let mut show = |event: &Event| {
         let mut ui = shared.borrow_mut();
-        // The result says it all; its shape is the same whether there was a run or not.
+        // The result contains everything; it has the same form with or without a run.
         match (ui.format(), event) {
-            // Of a new file nobody wants to hear that it is not committed yet.
-            (Format::Human, Event::CheckpointSkipped { reason, .. }) if verb == Verb::Create => {
-                ui.detail(&format!("no checkpoint: {reason}"));
+            // For a new file, skip the note that it is not committed yet.
+            (Format::Human, Event::CheckpointSkipped { reason, .. }) if is_new => {
+                ui.detail(reason);
             }
-            // What no checkpoint holds was written all the same; that is said at the end.
+            // Files outside of checkpoints were written all the same; the end of the output reports
+            // them.
             (Format::Human, Event::NoChanges { .. }) => {}
             (Format::Human, event) => render::event(&mut ui, event),
             _ => {}
         }
     };
-    let Some(key) = key else { return Ok(items::perform(ctx, &request, &mut show)?) };
-    // What it asks for at the terminal it asks there by itself; this is about keys that want to be touched.
+    let Some(key) = key else {
+        return Ok(items::perform(ctx, &request, &mut show)?);
+    };
+    // `ssh-keygen` asks at the terminal itself; this shows messages such as a request to touch a
+    // key.
     let mut talk = |text: &str| {
         if text.contains("Confirm user presence") {
             shared.borrow_mut().note(text.trim());
@@ -170,7 +169,7 @@ fn carry(
     Ok(items::sign_as(ctx, &request, key, &mut talk, &mut show)?)
 }
 
-/// The exit code of an outcome; says why the run failed, if it did.
+/// The exit code of an outcome; prints why the run failed, if it did.
 pub(super) fn end(outcome: &ItemOutcome, ui: &mut Ui) -> ExitStatus {
     let status = match &outcome.run {
         Some(run) => render::end(ui, run),
@@ -182,13 +181,7 @@ pub(super) fn end(outcome: &ItemOutcome, ui: &mut Ui) -> ExitStatus {
             more => format!(" and {more} more"),
         };
         let about = first.why.about(&first.path);
-        ui.warning(&format!("{about}: `piton undo` cannot take this{more} back"));
+        ui.warning(&format!("{about}: `piton undo` cannot revert this{more}"));
     }
     status
-}
-
-/// Parameters without those that were not given.
-pub(super) fn given<const N: usize>(parameters: [(&str, Value); N]) -> Map<String, Value> {
-    let is_given = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
-    parameters.into_iter().filter(|(_, value)| is_given(value)).map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -1,14 +1,12 @@
-//! `piton load`: the content of an item, and copies of it between project and user.
+//! `piton load`: prints an item, or copies it between project and user.
 
-use serde_json::json;
-
-use super::items::{self, Kind, Source, Writing};
+use super::items::{self, ItemKindArgument, SourceArgument, Writing};
 use super::ui::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::signature::Integrity;
 use crate::item::store::ItemKind;
-use crate::run::items::{ItemAnswer, Loaded, Verb};
+use crate::run::items::{Home, ItemAnswer, ItemCommand, LoadItem, Loaded};
 
 /// Print an item, or copy it between project and user
 ///
@@ -29,13 +27,13 @@ pub(super) struct LoadArguments {
     id: String,
     /// Item type, if several items have this name.
     #[arg(long = "type", value_name = "TYPE", value_enum)]
-    kind: Option<Kind>,
+    kind: Option<ItemKindArgument>,
     /// Where to look; everywhere by default.
     #[arg(long, value_enum, value_name = "SOURCE")]
-    source: Option<Source>,
+    source: Option<SourceArgument>,
     /// Copy the item there.
-    #[arg(long, value_name = "WHERE", value_parser = ["project", "user"])]
-    to: Option<String>,
+    #[arg(long, value_name = "WHERE", value_parser = items::parse_home())]
+    to: Option<Home>,
     /// Replace an existing item.
     #[arg(long, requires = "to")]
     overwrite: bool,
@@ -44,25 +42,28 @@ pub(super) struct LoadArguments {
 }
 
 impl LoadArguments {
-    /// Whether it is about a project: neither the user's own items are, nor those of piton.
+    /// Whether it involves a project: user and built-in items do not.
     pub(super) fn needs_project(&self) -> bool {
-        self.source.is_none_or(Source::needs_project) || self.to.as_deref() == Some("project")
+        self.source.is_none_or(SourceArgument::needs_project) || self.to == Some(Home::Project)
     }
 }
 
-pub(super) fn run(arguments: &LoadArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let scope = arguments.source.map(Source::scope).transpose()?;
-    let parameters = items::given([
-        ("item_id", json!(arguments.id)),
-        ("item_type", json!(arguments.kind.map(ItemKind::from))),
-        ("source", json!(scope)),
-        ("destination", json!(arguments.to)),
-        ("overwrite", json!(arguments.overwrite)),
-    ]);
-    if arguments.to.as_deref() != Some("project") {
+pub(super) fn run(
+    arguments: &LoadArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    let command = ItemCommand::Load(LoadItem {
+        item_id: arguments.id.clone(),
+        item_type: arguments.kind.map(ItemKind::from),
+        source: arguments.source.map(SourceArgument::scope).transpose()?,
+        destination: arguments.to,
+        overwrite: arguments.overwrite,
+    });
+    if arguments.to != Some(Home::Project) {
         arguments.writing.refuse_checkpoint()?;
     }
-    let outcome = items::perform(Verb::Load, parameters, &arguments.writing, ctx, ui)?;
+    let outcome = items::perform(command, &arguments.writing, None, ctx, ui)?;
     let status = items::end(&outcome, ui);
     if ui.format() == Format::Json {
         ui.json(&outcome)?;
@@ -76,21 +77,36 @@ pub(super) fn run(arguments: &LoadArguments, ctx: &Context, ui: &mut Ui) -> Resu
 
 fn show(loaded: &Loaded, arguments: &LoadArguments, ui: &mut Ui) -> Result<(), Error> {
     match &loaded.integrity {
-        Integrity::Mismatch { .. } => ui.warning("Content hash mismatch: this is not what was stamped"),
-        Integrity::Invalid { reason, .. } => ui.warning(&format!("its stamp is not one: {reason}")),
+        Integrity::Mismatch { .. } => {
+            ui.warning("Content hash mismatch: this is not what was stamped");
+        }
+        Integrity::Invalid { reason, .. } => {
+            ui.warning(&format!("its stamp is malformed: {reason}"));
+        }
         Integrity::Unsigned | Integrity::Valid { .. } | Integrity::Foreign { .. } => {}
     }
     match (&arguments.to, &loaded.message) {
         (None, _) => {
-            ui.detail(&format!("{} `{}` from {}: {}", loaded.item_type, loaded.name, loaded.source, loaded.path));
+            ui.detail(&format!(
+                "{} `{}` from {}: {}",
+                loaded.item_type, loaded.name, loaded.source, loaded.path
+            ));
             ui.contents(loaded.content.as_bytes())?;
         }
-        (Some(to), None) => ui.note(&format!("`{}` is an item of the {to} already: nothing to copy", loaded.name)),
+        (Some(to), None) => ui.note(&format!(
+            "`{}` is already an item of the {}: nothing to copy",
+            loaded.name,
+            to.layer()
+        )),
         (Some(_), Some(message)) => {
             for file in &loaded.files {
                 ui.line(file)?;
             }
-            let words = if arguments.writing.dry_run { "would be " } else { "" };
+            let words = if arguments.writing.dry_run {
+                "would be "
+            } else {
+                ""
+            };
             ui.success(&format!("{words}{message}"));
             for note in &loaded.notes {
                 ui.note(note);

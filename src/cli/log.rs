@@ -1,4 +1,4 @@
-//! `piton log`: what was run, newest first.
+//! `piton log`: lists runs, newest first.
 
 use std::ffi::OsString;
 
@@ -6,19 +6,19 @@ use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan};
 
-use super::past::{self, Past};
+use super::history::{self, ProjectHistory};
 use super::ui::paint::{self, padded, width_of};
 use super::ui::{Format, Ui, clean};
 use crate::audit::fate::Fates;
-use crate::audit::history::{RunRecord, Source, StepRecord};
+use crate::audit::history::{RecordSource, RunRecord, StepRecord};
 use crate::audit::reference;
 use crate::checkpoint::path::RepoPath;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::journal::RunId;
-use crate::run::account::LoggedRun;
 use crate::run::error::RunError;
-use crate::run::past::repo_paths;
+use crate::run::json::LoggedRun;
+use crate::run::project_history::repo_paths;
 use crate::run::situation::{Life, Situation};
 
 /// List runs, newest first
@@ -77,12 +77,11 @@ enum StatusFilter {
     Unfinished,
 }
 
-/// Steps of a run that are listed among those of others; more are listed when it is named.
+/// How many steps of a run are listed; all of them if the run is named.
 const MOST_STEPS: usize = 20;
-/// The widest column; longer texts stick out.
+/// The maximum column width; longer texts overflow.
 const WIDEST: usize = 48;
 
-/// What runs have to be like.
 struct Filter<'a> {
     run: Option<RunId>,
     directive: Option<&'a str>,
@@ -93,15 +92,25 @@ struct Filter<'a> {
     status: Option<StatusFilter>,
 }
 
-pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let past = past::load_with_disk(ctx, ui)?;
+pub(super) fn run(
+    arguments: &LogArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    let past = history::load_with_disk(ctx, ui)?;
     let filter = Filter::of(arguments, ctx, &past)?;
     let root = past.root(ctx);
     let fates = past.fates()?;
     let limit = arguments.limit.unwrap_or(usize::MAX);
     let mut shown = 0;
     let mut rows = Vec::new();
-    for run in past.history.runs.iter().filter(|run| filter.fits(run, &past)).take(limit) {
+    for run in past
+        .history
+        .runs
+        .iter()
+        .filter(|run| filter.fits(run, &past))
+        .take(limit)
+    {
         shown += 1;
         match ui.format() {
             Format::Json => {
@@ -111,7 +120,13 @@ pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Resul
                     None => ui.json(&logged)?,
                 }
             }
-            _ => rows.push(Row::new(&past, fates.as_ref(), run, &root, arguments.run.is_some())),
+            _ => rows.push(LogRow::new(
+                &past,
+                fates.as_ref(),
+                run,
+                &root,
+                arguments.run.is_some(),
+            )),
         }
     }
     if !rows.is_empty() {
@@ -120,13 +135,17 @@ pub(super) fn run(arguments: &LogArguments, ctx: &Context, ui: &mut Ui) -> Resul
     print(ui, &rows)?;
     if shown == 0 && ui.format() == Format::Human {
         let nothing = past.history.runs.is_empty();
-        ui.note(if nothing { "nothing was run here yet" } else { "no run is like that" });
+        ui.note(if nothing {
+            "no runs yet"
+        } else {
+            "no run matches"
+        });
     }
     Ok(ExitStatus::Success)
 }
 
-/// A run in the list, with the steps that are listed below it.
-struct Row {
+/// A run in the list, with its listed steps.
+struct LogRow {
     id: String,
     started: String,
     what: String,
@@ -142,14 +161,33 @@ struct StepRow {
     outcome: String,
 }
 
-impl Row {
-    fn new(past: &Past, fates: Option<&Fates<'_>>, run: &RunRecord, root: &str, is_named: bool) -> Self {
+impl LogRow {
+    fn new(
+        past: &ProjectHistory,
+        fates: Option<&Fates<'_>>,
+        run: &RunRecord,
+        root: &str,
+        is_named: bool,
+    ) -> Self {
         let mark = |step: &StepRecord| {
-            let fate = fates.and_then(|fates| fates.of(step)).map(|fate| fate.label());
-            let fate = fate.filter(|label| !label.is_empty()).map(|label| format!("  ({label})")).unwrap_or_default();
-            format!("{fate}{}", if past.undone.contains(&step.id) { "  (undone)" } else { "" })
+            let fate = fates
+                .and_then(|fates| fates.of(step))
+                .map(|fate| fate.label());
+            let fate = fate
+                .filter(|label| !label.is_empty())
+                .map(|label| format!("  ({label})"))
+                .unwrap_or_default();
+            format!(
+                "{fate}{}",
+                if past.undone.contains(&step.id) {
+                    "  (undone)"
+                } else {
+                    ""
+                }
+            )
         };
-        let outcome = |step: &StepRecord| one_line(&format!("{}{}", past.outcome(step), mark(step)));
+        let outcome =
+            |step: &StepRecord| one_line(&format!("{}{}", past.outcome(step), mark(step)));
         let situation = past.situation(run);
         let status = situation.word(run);
         let is_long = run.steps.len() > MOST_STEPS;
@@ -166,65 +204,94 @@ impl Row {
         }
         if situation.life != Life::Ended {
             // The folder is printed below, also for runs that have ended.
-            details.extend(Situation { is_here: true, ..situation }.details(past::time));
+            details.extend(
+                Situation {
+                    is_here: true,
+                    ..situation
+                }
+                .details(history::time),
+            );
         } else if let Some(branch) = situation.branch.filter(|_| is_named) {
             details.push(format!("branch `{branch}`"));
         }
-        if run.source == Source::Log {
+        if run.source == RecordSource::Log {
             details.push("elsewhere".to_owned());
         } else if run.root != root {
             details.push(format!("in {}", run.root));
         }
-        let mut steps = Vec::new();
-        if with_steps {
-            steps.extend(run.steps.iter().map(|step| StepRow {
-                number: step.id.step.to_string(),
-                name: one_line(&step.name),
-                status: past::step_status(step),
-                outcome: outcome(step),
-            }));
-        }
-        if is_named {
-            steps.extend(run.skipped.iter().map(|skipped| StepRow {
-                number: "-".to_owned(),
-                name: one_line(&skipped.name),
-                status: "skipped",
-                outcome: one_line(&skipped.reason),
-            }));
-        }
+        let shown = run.steps.iter().filter(|_| with_steps);
+        let skipped = run.skipped.iter().filter(|_| is_named);
+        let steps = shown.map(|step| StepRow {
+            number: step.id.step.to_string(),
+            name: one_line(&step.name),
+            status: history::step_status(step),
+            outcome: outcome(step),
+        });
+        let steps = steps.chain(skipped.map(|skipped| StepRow {
+            number: "-".to_owned(),
+            name: one_line(&skipped.name),
+            status: "skipped",
+            outcome: one_line(&skipped.reason),
+        }));
         Self {
             id: run.short_id(&past.history),
-            started: past::time(run.started),
-            what: one_line(&past::words(run)),
+            started: history::time(run.started),
+            what: one_line(&history::command_line(run)),
             status,
             details: one_line(&details.join("  ")),
-            steps,
+            steps: steps.collect(),
         }
     }
 }
 
-/// Prints runs in columns; the columns of steps are those of their own run.
-fn print(ui: &mut Ui, rows: &[Row]) -> std::io::Result<()> {
+/// Prints runs in columns; the steps of each run have their own column widths.
+fn print(ui: &mut Ui, rows: &[LogRow]) -> std::io::Result<()> {
     let id_width = width_of(rows.iter().map(|row| row.id.as_str()), usize::MAX);
     let what_width = width_of(rows.iter().map(|row| row.what.as_str()), WIDEST);
     let status_width = width_of(rows.iter().map(|row| row.status), WIDEST);
-    for Row { id, started, what, status, details, steps } in rows {
-        let id = format!("{}{}", paint::id(id), " ".repeat(id_width.saturating_sub(id.len())));
+    for LogRow {
+        id,
+        started,
+        what,
+        status,
+        details,
+        steps,
+    } in rows
+    {
+        let id = format!(
+            "{}{}",
+            paint::id(id),
+            " ".repeat(id_width.saturating_sub(id.len()))
+        );
         let (started, what) = (paint::dim(started), padded(what, what_width));
-        let line = [id, started, what, end_of_line(status, status_width, details)];
+        let line = [
+            id,
+            started,
+            what,
+            end_of_line(status, status_width, details),
+        ];
         ui.rendered(&format!("{}\n", line.join("  ")))?;
         let number_width = width_of(steps.iter().map(|step| step.number.as_str()), WIDEST);
         let name_width = width_of(steps.iter().map(|step| step.name.as_str()), WIDEST);
         let status_width = width_of(steps.iter().map(|step| step.status), WIDEST);
-        for StepRow { number, name, status, outcome } in steps {
+        for StepRow {
+            number,
+            name,
+            status,
+            outcome,
+        } in steps
+        {
             let end = end_of_line(status, status_width, outcome);
-            ui.rendered(&format!("  {number:>number_width$}  {}  {end}\n", padded(name, name_width)))?;
+            ui.rendered(&format!(
+                "  {number:>number_width$}  {}  {end}\n",
+                padded(name, name_width)
+            ))?;
         }
     }
     Ok(())
 }
 
-/// The last two columns, without blanks at the end.
+/// The last two columns, without trailing blanks.
 fn end_of_line(status: &str, width: usize, details: &str) -> String {
     let details = clean(details);
     match details.trim_end() {
@@ -233,23 +300,33 @@ fn end_of_line(status: &str, width: usize, details: &str) -> String {
     }
 }
 
-/// A command line may hold line ends; a list has one line per run.
+/// Joins the lines of a command line: the list has one line per run.
 fn one_line(text: &str) -> String {
     text.replace('\n', "\\n")
 }
 
 impl<'a> Filter<'a> {
-    fn of(arguments: &'a LogArguments, ctx: &Context, past: &Past) -> Result<Self, Error> {
+    fn of(
+        arguments: &'a LogArguments,
+        ctx: &Context,
+        past: &ProjectHistory,
+    ) -> Result<Self, Error> {
         let now = ctx.now();
         let runs: Vec<RunId> = past.history.runs.iter().map(|run| run.id).collect();
-        let run = arguments.run.as_deref().map(|name| reference::find_run(&runs, name)).transpose();
+        let run = arguments
+            .run
+            .as_deref()
+            .map(|name| reference::find_run(&runs, name))
+            .transpose();
         let path = match &arguments.path {
             Some(path) => repo_paths(ctx, std::slice::from_ref(path))?.pop(),
             None => None,
         };
         let date = |text: &Option<String>, edge| {
             text.as_deref()
-                .map(|text| moment(text, now, edge).ok_or_else(|| Error::InvalidDate(text.to_owned())))
+                .map(|text| {
+                    moment(text, now, edge).ok_or_else(|| Error::InvalidDate(text.to_owned()))
+                })
                 .transpose()
         };
         Ok(Self {
@@ -257,31 +334,50 @@ impl<'a> Filter<'a> {
             directive: arguments.directive.as_deref(),
             tool: arguments.tool.as_deref(),
             path,
-            since: date(&arguments.since, Edge::Start)?,
-            until: date(&arguments.until, Edge::End)?,
+            since: date(&arguments.since, DayEdge::Start)?,
+            until: date(&arguments.until, DayEdge::End)?,
             status: arguments.status,
         })
     }
 
-    fn fits(&self, run: &RunRecord, past: &Past) -> bool {
-        let is_version_of = |wanted: &str, found: &str| found.split('@').next() == Some(wanted) || found == wanted;
+    fn fits(&self, run: &RunRecord, past: &ProjectHistory) -> bool {
+        let is_version_of =
+            |wanted: &str, found: &str| found.split('@').next() == Some(wanted) || found == wanted;
         let changed = |path: &RepoPath| {
             let inside = |other: &RepoPath| other == path || other.is_inside(path);
-            run.steps.iter().filter_map(|step| step.delta.as_ref()).any(|delta| {
-                delta.changes.iter().any(|change| inside(&change.path)) || delta.not_captured.iter().any(inside)
-            })
+            run.steps
+                .iter()
+                .filter_map(|step| step.delta.as_ref())
+                .any(|delta| {
+                    delta.changes.iter().any(|change| inside(&change.path))
+                        || delta.not_captured.iter().any(inside)
+                })
         };
         self.run.is_none_or(|id| id == run.id)
-            && self.directive.is_none_or(|name| run.directive.as_ref().is_some_and(|found| is_version_of(name, found)))
+            && self.directive.is_none_or(|name| {
+                run.directive
+                    .as_ref()
+                    .is_some_and(|found| is_version_of(name, found))
+            })
             && self.tool.is_none_or(|id| {
-                let calls = |step: &StepRecord| step.calls.iter().any(|call| is_version_of(id, call.call.tool()));
-                let is_tool = |step: &StepRecord| step.tool.as_ref().is_some_and(|found| is_version_of(id, found));
+                let calls = |step: &StepRecord| {
+                    step.calls
+                        .iter()
+                        .any(|call| is_version_of(id, call.call.tool()))
+                };
+                let is_tool = |step: &StepRecord| {
+                    step.tool
+                        .as_ref()
+                        .is_some_and(|found| is_version_of(id, found))
+                };
                 run.steps.iter().any(|step| is_tool(step) || calls(step))
             })
             && self.path.as_ref().is_none_or(changed)
             && self.since.is_none_or(|since| run.started >= since)
             && self.until.is_none_or(|until| run.started <= until)
-            && self.status.is_none_or(|status| status.fits(past.situation(run).word(run)))
+            && self
+                .status
+                .is_none_or(|status| status.fits(past.situation(run).word(run)))
     }
 }
 
@@ -307,27 +403,32 @@ impl StatusFilter {
     }
 }
 
-/// Which end of a day a date means.
+/// The start or the end of a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Edge {
+enum DayEdge {
     Start,
     End,
 }
 
-/// The time that a text means: a time with an offset, a local time, a local day, or a span before now.
-fn moment(text: &str, now: Timestamp, edge: Edge) -> Option<Timestamp> {
+/// Parses a time: with an offset, local, a local day, or a span before now.
+fn moment(text: &str, now: Timestamp, edge: DayEdge) -> Option<Timestamp> {
     let zone = TimeZone::system();
     if let Ok(at) = text.parse::<Timestamp>() {
         return Some(at);
     }
-    // A date parses as a time as well, that of its beginning.
+    // A date parses as a time too, at its beginning.
     if let Ok(day) = text.parse::<Date>()
         && !text.contains(['T', ':'])
     {
         let start = day.to_zoned(zone).ok()?;
         return match edge {
-            Edge::Start => Some(start.timestamp()),
-            Edge::End => start.tomorrow().ok()?.timestamp().checked_sub(1.millisecond()).ok(),
+            DayEdge::Start => Some(start.timestamp()),
+            DayEdge::End => start
+                .tomorrow()
+                .ok()?
+                .timestamp()
+                .checked_sub(1.millisecond())
+                .ok(),
         };
     }
     if let Ok(at) = text.parse::<DateTime>() {
@@ -353,29 +454,38 @@ mod tests {
             ("1 hour ago", "2026-01-10T11:00:00Z"),
             ("PT2H", "2026-01-10T10:00:00Z"),
         ] {
-            assert_eq!(moment(text, now(), Edge::Start).map(|at| at.to_string()).as_deref(), Some(expected), "{text}");
+            assert_eq!(
+                moment(text, now(), DayEdge::Start)
+                    .map(|at| at.to_string())
+                    .as_deref(),
+                Some(expected),
+                "{text}"
+            );
         }
-        let days = moment("3 days", now(), Edge::Start).unwrap();
-        assert!((now().duration_since(days).as_hours() - 72).abs() <= 1, "a day may have 23 or 25 hours");
+        let days = moment("3 days", now(), DayEdge::Start).unwrap();
+        assert!(
+            (now().duration_since(days).as_hours() - 72).abs() <= 1,
+            "a day may have 23 or 25 hours"
+        );
     }
 
     #[test]
     fn a_day_is_meant_as_a_whole() {
-        let start = moment("2026-01-02", now(), Edge::Start).unwrap();
-        let end = moment("2026-01-02", now(), Edge::End).unwrap();
+        let start = moment("2026-01-02", now(), DayEdge::Start).unwrap();
+        let end = moment("2026-01-02", now(), DayEdge::End).unwrap();
         assert_eq!(end.duration_since(start).as_millis(), 24 * 3600 * 1000 - 1);
     }
 
     #[test]
     fn other_texts_mean_nothing() {
         for text in ["", "soon", "2026-13-01", "2026-01", "3 parsecs", "12"] {
-            assert_eq!(moment(text, now(), Edge::Start), None, "{text}");
+            assert_eq!(moment(text, now(), DayEdge::Start), None, "{text}");
         }
     }
 
     #[test]
     fn a_time_with_an_offset_is_exact() {
-        let at = moment("2026-01-02T03:04:05+02:00", now(), Edge::Start).unwrap();
+        let at = moment("2026-01-02T03:04:05+02:00", now(), DayEdge::Start).unwrap();
         assert_eq!(at.to_string(), "2026-01-02T01:04:05Z");
     }
 }

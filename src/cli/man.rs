@@ -1,4 +1,4 @@
-//! `piton man`: manual pages, made from the same description as `--help`.
+//! `piton man`: prints manual pages, generated from the descriptions of `--help`.
 
 use std::fs;
 use std::io;
@@ -8,8 +8,8 @@ use clap::Command;
 use clap_mangen::Man;
 use serde_json::json;
 
-use super::{Arguments, Format, Ui};
-use crate::config::Key;
+use super::{CliArguments, Format, Ui};
+use crate::config::SettingKey;
 use crate::error::{Error, ExitStatus};
 
 /// Print the manual page, or write one for each command.
@@ -25,7 +25,7 @@ pub(super) struct ManArguments {
 }
 
 pub(super) fn run(arguments: &ManArguments, cwd: &Path, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let root = Arguments::described();
+    let root = CliArguments::described();
     let Some(dir) = &arguments.dir else {
         let page = page(&root, "piton")?;
         if ui.format() == Format::Json {
@@ -51,20 +51,27 @@ pub(super) fn run(arguments: &ManArguments, cwd: &Path, ui: &mut Ui) -> Result<E
         let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
         ui.json(&json!({"dir": folder.to_string_lossy(), "pages": names}))?;
     } else {
-        ui.success(&format!("wrote {} pages into `{}`", pages.len(), folder.display()));
+        ui.success(&format!(
+            "wrote {} pages into `{}`",
+            pages.len(),
+            folder.display()
+        ));
     }
     Ok(ExitStatus::Success)
 }
 
 fn collect(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -> io::Result<()> {
     pages.push((format!("{name}.1"), page(command, name)?));
-    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+    for below in command
+        .get_subcommands()
+        .filter(|below| !below.is_hide_set())
+    {
         collect(below, &format!("{name}-{}", below.get_name()), pages)?;
     }
     Ok(())
 }
 
-/// The page of one command. That of the program also has what all of them share.
+/// The page of one command. The page of the program also has the shared parts.
 fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
     let is_program = name == "piton";
     let examples = super::help::examples_of(command);
@@ -79,14 +86,23 @@ fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
     let mut extra = String::new();
     if is_program {
         extra.push_str(".SH ENVIRONMENT\n");
-        for (key, variable) in Key::ALL.into_iter().filter_map(|key| Some((key, key.effective_variable()?))) {
-            extra.push_str(&entry(variable, &format!("{}: {}", key.name(), key.summary())));
+        for (key, variable) in SettingKey::ALL
+            .into_iter()
+            .filter_map(|key| Some((key, key.effective_variable()?)))
+        {
+            extra.push_str(&entry(
+                variable,
+                &format!("{}: {}", key.name(), key.summary()),
+            ));
         }
         extra.push_str(&entry("NO_COLOR", "no colours, whatever the value"));
         extra.push_str(".SH FILES\n");
         extra.push_str(&entry(".ai/", "the items and settings of a project"));
         extra.push_str(&entry("~/.ai/", "those of a user"));
-        extra.push_str(&entry(".git/piton/", "journals, and the lock of a worktree"));
+        extra.push_str(&entry(
+            ".git/piton/",
+            "journals, and the lock of a worktree",
+        ));
     }
     extra.push_str(".SH \"EXIT STATUS\"\n");
     for status in ExitStatus::ALL {
@@ -99,7 +115,14 @@ fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
         }
     }
     let see = if is_program { "git(1)" } else { "piton(1)" };
-    extra.push_str(&[".SH \"SEE ALSO\"\n", &escaped(see), ", \\fBpiton help\\fR\n"].concat());
+    extra.push_str(
+        &[
+            ".SH \"SEE ALSO\"\n",
+            &escaped(see),
+            ", \\fBpiton help\\fR\n",
+        ]
+        .concat(),
+    );
     page.extend_from_slice(extra.as_bytes());
     Ok(page)
 }
@@ -109,8 +132,12 @@ fn entry(term: &str, text: &str) -> String {
     format!(".TP\n\\fB{}\\fR\n{}\n", escaped(term), escaped(text))
 }
 
-/// Text that roff takes as it is: no escapes, no requests at the beginning of a line, real hyphens.
+/// Text for roff: escapes and requests disabled, real hyphens.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
-    if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
+    if text.starts_with(['.', '\'']) {
+        format!("\\&{text}")
+    } else {
+        text
+    }
 }

@@ -1,4 +1,4 @@
-//! `piton mcp`: the MCP server, for agents.
+//! `piton mcp`: runs the MCP server, for agents.
 
 mod install;
 
@@ -9,14 +9,15 @@ use super::ui::Ui;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::source::read_bytes;
-use crate::mcp::desk::Desk;
-use crate::mcp::http::{HttpError, HttpOptions, Reach, Token};
+use crate::mcp::authoring::Authoring;
+use crate::mcp::http::{AccessToken, HttpError, HttpOptions, ListenReach};
+use crate::mcp::projects::Projects;
 use crate::mcp::server::Server;
 use crate::problem::Explain;
 
-/// The variable that holds the token of clients over HTTP.
+/// The variable with the token for HTTP clients.
 const TOKEN: &str = "PITON_MCP_TOKEN";
-/// The longest file that can hold a token.
+/// The maximum size of a token file.
 const MOST: u64 = 4096;
 
 /// Serve agents over MCP, on stdio or HTTP
@@ -31,18 +32,15 @@ const MOST: u64 = 4096;
 Examples:
   piton mcp                           On stdio, as clients start it
   piton mcp --root ~/work             Also serve all projects below a folder
-  piton mcp --as review               Limit tools to what directive `review` permits
+  piton mcp --as review               Limit agents to what directive `review` permits
+  piton mcp --allow-authoring         Let agents write items of the project
   piton mcp --http 127.0.0.1:7421     Over HTTP, at http://127.0.0.1:7421/mcp
   piton mcp install --client claude   Add piton to a client")]
 pub(super) struct McpArguments {
     #[command(subcommand)]
     command: Option<McpCommand>,
-    /// Also serve the projects below this folder; can be repeated.
-    #[arg(long = "root", value_name = "DIR")]
-    roots: Vec<PathBuf>,
-    /// Limit tools that agents call directly to what this directive permits.
-    #[arg(long = "as", value_name = "DIRECTIVE")]
-    directive: Option<String>,
+    #[command(flatten)]
+    served: ServedArguments,
     /// Serve over HTTP at this address, or at this local port; 0 picks a free port.
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     http: Option<SocketAddr>,
@@ -60,17 +58,31 @@ pub(super) struct McpArguments {
     origins: Vec<String>,
 }
 
+/// The projects that a server serves, and the limits of its agents.
+#[derive(Debug, clap::Args)]
+struct ServedArguments {
+    /// Also serve the projects below this folder; can be repeated.
+    #[arg(long = "root", value_name = "DIR")]
+    roots: Vec<PathBuf>,
+    /// Limit agents to this directive, as it is now: it, and the tools that it permits.
+    #[arg(long = "as", value_name = "DIRECTIVE")]
+    directive: Option<String>,
+    /// Let agents create, update, delete, copy and stamp items of the project.
+    #[arg(long, conflicts_with = "directive")]
+    allow_authoring: bool,
+}
+
 #[derive(Debug, clap::Subcommand)]
 enum McpCommand {
-    Install(install::InstallArguments),
+    Install(install::McpInstallArguments),
 }
 
 impl McpArguments {
-    /// Whether it is about the project here: neither a user's own settings are, nor other projects.
+    /// Whether it needs the current project: user settings and other projects do not.
     pub(super) fn needs_project(&self) -> bool {
         match &self.command {
             Some(McpCommand::Install(install)) => install.needs_project(),
-            None => self.roots.is_empty(),
+            None => self.served.roots.is_empty(),
         }
     }
 }
@@ -84,51 +96,83 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "write e.g. 127.0.0.1:7421, or only a port".to_owned())
 }
 
-pub(super) fn run(arguments: &McpArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &McpArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     if let Some(McpCommand::Install(install)) = &arguments.command {
         return install::run(install, ctx, ui);
     }
-    let desk = Desk::new(ctx, &arguments.roots, arguments.directive.clone())?;
+    let served = &arguments.served;
+    let authoring = if served.allow_authoring {
+        Authoring::Allowed
+    } else {
+        Authoring::Refused
+    };
+    let directive = served.directive.as_deref();
+    let projects = Projects::new(ctx, &served.roots, directive, authoring)?;
     let Some(address) = arguments.http else {
-        crate::mcp::serve_stdio(Server::new(desk))?;
+        crate::mcp::serve_stdio(Server::new(projects))?;
         return Ok(ExitStatus::Success);
     };
     let (secret, is_new) = secret(arguments, ctx)?;
-    let mut options = HttpOptions::new(address, Token::parse(&secret).map_err(|err| told(&err))?);
-    options.reach = if arguments.allow_remote { Reach::Anywhere } else { Reach::Loopback };
+    let mut options = HttpOptions::new(
+        address,
+        AccessToken::parse(&secret).map_err(|err| to_error(&err))?,
+    );
+    options.reach = if arguments.allow_remote {
+        ListenReach::Anywhere
+    } else {
+        ListenReach::Loopback
+    };
     options.allowed_hosts.clone_from(&arguments.hosts);
     options.allowed_origins.clone_from(&arguments.origins);
     let ready = |address: SocketAddr| {
         ui.note(&format!("listens at http://{address}/mcp; Ctrl-C ends it"));
         if is_new {
-            ui.note(&format!("clients send the header `Authorization: Bearer {secret}`"));
+            ui.note(&format!(
+                "clients send the header `Authorization: Bearer {secret}`"
+            ));
         }
     };
-    crate::mcp::serve_http(Server::new(desk), &options, ready).map_err(|err| told(&err))?;
+    crate::mcp::serve_http(Server::new(projects), &options, ready).map_err(|err| to_error(&err))?;
     Ok(ExitStatus::Success)
 }
 
-/// The token that clients show, and whether it was made just now.
+/// The token for clients, and whether it is new.
 fn secret(arguments: &McpArguments, ctx: &Context) -> Result<(String, bool), Error> {
     if let Some(file) = &arguments.token_file {
         return Ok((read_token(&ctx.cwd.join(file), file)?, false));
     }
     match ctx.environment.find(TOKEN) {
         Some(token) => Ok((token.to_string_lossy().trim().to_owned(), false)),
-        None => Ok((format!("{:032x}{:032x}", ctx.random_bits(), ctx.random_bits()), true)),
+        None => Ok((
+            format!("{:032x}{:032x}", ctx.random_bits(), ctx.random_bits()),
+            true,
+        )),
     }
 }
 
 fn read_token(path: &Path, file: &Path) -> Result<String, Error> {
-    let failed = |source| Error::Read { file: file.to_path_buf(), source };
+    let failed = |source| Error::Read {
+        file: file.to_path_buf(),
+        source,
+    };
     let bytes = read_bytes(path, MOST).map_err(|err| failed(std::io::Error::other(err)))?;
     Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
-fn told(err: &HttpError) -> Error {
+fn to_error(err: &HttpError) -> Error {
     let hint = match err {
-        HttpError::NotLoopback { .. } => Some("listen on `127.0.0.1`, or let others in with `--allow-remote`".into()),
+        HttpError::NotLoopback { .. } => {
+            Some("listen on `127.0.0.1`, or let others in with `--allow-remote`".into())
+        }
         _ => err.hint(),
     };
-    Error::Server { code: err.code(), message: err.to_string(), hint }
+    Error::Server {
+        code: err.code(),
+        message: err.to_string(),
+        hint,
+    }
 }

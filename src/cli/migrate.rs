@@ -1,14 +1,14 @@
-//! `piton migrate`: legacy scripts become tools.
-
-use serde_json::json;
+//! `piton migrate`: turns legacy scripts into tools.
 
 use super::items::{self, Writing};
 use super::{Format, Ui};
 use crate::context::{Context, ITEMS};
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::CheckpointMode;
-use crate::item::migration::Action;
-use crate::run::items::{Effort, ItemAnswer, MigratedFile, MigratedTree, Verb};
+use crate::item::migration::MigrationAction;
+use crate::run::items::{
+    Effort, ItemAnswer, ItemCommand, MigrateScripts, MigratedFile, MigratedTree,
+};
 
 /// Turn legacy scripts in `.ai/scripts/` into tools
 ///
@@ -34,38 +34,80 @@ pub(super) struct MigrateArguments {
     writing: Writing,
 }
 
-pub(super) fn run(arguments: &MigrateArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &MigrateArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let writing = &arguments.writing;
-    let mode = writing.checkpoint.or_else(|| ctx.config.checkpoint_mode()).unwrap_or(CheckpointMode::Explicit);
+    let mode = writing
+        .checkpoint
+        .or_else(|| ctx.config.checkpoint_mode())
+        .unwrap_or(CheckpointMode::Explicit);
     if mode == CheckpointMode::Disabled && !writing.dry_run {
         ui.warning("without checkpoints piton cannot undo this");
     }
-    let scripts: Vec<String> = arguments.scripts.iter().map(|name| named(name, ctx)).collect();
-    let items = (!arguments.all).then_some(&scripts);
-    let parameters = items::given([("all", json!(arguments.all)), ("items", json!(items))]);
-    let outcome = items::perform(Verb::Migrate, parameters, writing, ctx, ui)?;
+    let scripts = arguments.scripts.iter().map(|name| named(name, ctx));
+    let command = ItemCommand::Migrate(if arguments.all {
+        MigrateScripts::All
+    } else {
+        MigrateScripts::Items(scripts.collect())
+    });
+    let outcome = items::perform(command, writing, None, ctx, ui)?;
     let status = items::end(&outcome, ui);
     if ui.format() == Format::Json {
         ui.json(&outcome)?;
     }
-    let Some(ItemAnswer::MigrateTree(tree)) = &outcome.answer else { return Ok(status) };
+    let Some(ItemAnswer::MigrateTree(tree)) = &outcome.answer else {
+        return Ok(status);
+    };
     if ui.format() == Format::Human && status == ExitStatus::Success {
-        human(ui, tree, if writing.dry_run { Effort::Plan } else { Effort::Do }, mode)?;
+        human(
+            ui,
+            tree,
+            if writing.dry_run {
+                Effort::Plan
+            } else {
+                Effort::Do
+            },
+            mode,
+        )?;
     }
-    let nothing = tree.migrated.is_empty() && tree.skipped.iter().any(|skipped| skipped.code.is_some());
-    Ok(if nothing && status == ExitStatus::Success { ExitStatus::Failure } else { status })
+    let nothing =
+        tree.migrated.is_empty() && tree.skipped.iter().any(|skipped| skipped.code.is_some());
+    Ok(if nothing && status == ExitStatus::Success {
+        ExitStatus::Failure
+    } else {
+        status
+    })
 }
 
-/// A path from the current folder as one of the project; anything else as it is.
+/// Converts a path relative to the current folder to one relative to the project; leaves other
+/// names alone.
 fn named(name: &str, ctx: &Context) -> String {
     let is_path = name.contains('/') || name.contains('.');
-    let found =
-        ctx.cwd.join(name).canonicalize().ok().filter(|_| is_path && (ctx.cwd != ctx.root || name.starts_with('/')));
-    let inside = found.as_deref().and_then(|path| path.strip_prefix(&ctx.root).ok());
-    inside.filter(|path| path.starts_with(ITEMS)).and_then(|path| path.to_str()).unwrap_or(name).to_owned()
+    let found = ctx
+        .cwd
+        .join(name)
+        .canonicalize()
+        .ok()
+        .filter(|_| is_path && (ctx.cwd != ctx.root || name.starts_with('/')));
+    let inside = found
+        .as_deref()
+        .and_then(|path| path.strip_prefix(&ctx.root).ok());
+    inside
+        .filter(|path| path.starts_with(ITEMS))
+        .and_then(|path| path.to_str())
+        .unwrap_or(name)
+        .to_owned()
 }
 
-fn human(ui: &mut Ui, tree: &MigratedTree, effort: Effort, mode: CheckpointMode) -> Result<(), Error> {
+fn human(
+    ui: &mut Ui,
+    tree: &MigratedTree,
+    effort: Effort,
+    mode: CheckpointMode,
+) -> Result<(), Error> {
     for tool in &tree.migrated {
         ui.line(&format!("{}  {} → {}", tool.tool_id, tool.from, tool.to))?;
         for file in &tool.changes {
@@ -89,7 +131,10 @@ fn human(ui: &mut Ui, tree: &MigratedTree, effort: Effort, mode: CheckpointMode)
     }
     for skipped in &tree.skipped {
         let named = format!("`{}`", skipped.path);
-        let reason = skipped.reason.strip_prefix(&named).map_or_else(|| format!(": {}", skipped.reason), str::to_owned);
+        let reason = skipped
+            .reason
+            .strip_prefix(&named)
+            .map_or_else(|| format!(": {}", skipped.reason), str::to_owned);
         ui.line(&format!("  {}{reason}", skipped.path))?;
         if let Some(suggestion) = &skipped.suggestion {
             ui.line(&format!("    {suggestion}"))?;
@@ -100,10 +145,14 @@ fn human(ui: &mut Ui, tree: &MigratedTree, effort: Effort, mode: CheckpointMode)
         Effort::Do if tree.migrated.is_empty() => ui.note(&tree.message),
         Effort::Do => {
             ui.success(&tree.message);
-            let them = if tree.migrated.len() == 1 { "it" } else { "them" };
+            let them = if tree.migrated.len() == 1 {
+                "it"
+            } else {
+                "them"
+            };
             let undo = match mode {
                 CheckpointMode::Disabled => "",
-                _ => "; `piton undo` brings everything back",
+                _ => "; `piton undo` restores everything",
             };
             ui.hint(&format!("check {them} with `piton validate`{undo}"));
         }
@@ -113,9 +162,9 @@ fn human(ui: &mut Ui, tree: &MigratedTree, effort: Effort, mode: CheckpointMode)
 
 fn change(file: &MigratedFile, effort: Effort) -> String {
     let (word, done) = match file.action {
-        Action::Create => ("create", "created"),
-        Action::Move => ("move", "moved"),
-        Action::Copy => ("copy", "copied"),
+        MigrationAction::Create => ("create", "created"),
+        MigrationAction::Move => ("move", "moved"),
+        MigrationAction::Copy => ("copy", "copied"),
     };
     let word = if effort == Effort::Plan { word } else { done };
     match &file.from {

@@ -1,14 +1,14 @@
-//! `piton new`: a skeleton of a tool, a directive or an entry of knowledge.
+//! `piton new`: creates a tool, a directive or a knowledge entry.
 
 use clap::builder::NonEmptyStringValueParser;
-use serde_json::json;
 
 use super::items::{self, Writing};
 use super::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::item::store::Layer;
-use crate::run::items::{Created, ItemAnswer, Verb};
+use crate::item::skeleton::SkeletonLayout;
+use crate::item::store::{ItemKind, Layer};
+use crate::run::items::{CreateItem, Created, Home, ItemAnswer, ItemCommand, ItemName, NextStep};
 
 /// Create a tool, directive or knowledge entry
 ///
@@ -43,7 +43,7 @@ Examples:
   piton new tool list_files --type cli --description 'Lists files'
   piton new tool ruby --type runtime
   piton new tool report --type bash --executor ruby")]
-    Tool(ToolArguments),
+    Tool(NewToolArguments),
     /// Create a directive.
     #[command(after_help = "\
 Examples:
@@ -57,7 +57,7 @@ Examples:
 }
 
 #[derive(Debug, clap::Args)]
-struct ToolArguments {
+struct NewToolArguments {
     #[command(flatten)]
     item: ItemArguments,
     /// Tool type; a Python script by default.
@@ -86,8 +86,8 @@ struct ItemArguments {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// Create it for this project, or for you in all projects.
-    #[arg(long, value_name = "WHERE", default_value = "project", value_parser = ["project", "user"])]
-    to: String,
+    #[arg(long, value_name = "WHERE", default_value = "project", value_parser = items::parse_home())]
+    to: Home,
     #[command(flatten)]
     writing: Writing,
 }
@@ -100,37 +100,47 @@ impl NewArguments {
         }
     }
 
-    /// Whether the new item is a project's.
+    /// Whether the new item belongs to a project.
     pub(super) fn needs_project(&self) -> bool {
-        self.item().to == "project"
+        self.item().to == Home::Project
     }
 }
 
-pub(super) fn run(arguments: &NewArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &NewArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let item = arguments.item();
     let (kind, tool) = match &arguments.what {
-        What::Tool(tool) => ("tool", Some(tool)),
-        What::Directive(_) => ("directive", None),
-        What::Knowledge(_) => ("knowledge", None),
+        What::Tool(tool) => (ItemKind::Tool, Some(tool)),
+        What::Directive(_) => (ItemKind::Directive, None),
+        What::Knowledge(_) => (ItemKind::Knowledge, None),
     };
-    let layout = tool.and_then(|tool| tool.as_file.then_some("file").or(tool.as_folder.then_some("folder")));
-    let parameters = items::given([
-        ("item_type", json!(kind)),
-        ("item_id", json!(item.name)),
-        ("category", json!(item.category)),
-        ("description", json!(item.description)),
-        ("location", json!(item.to)),
-        ("tool_type", json!(tool.and_then(|tool| tool.tool_type.as_deref()))),
-        ("executor", json!(tool.and_then(|tool| tool.executor.as_deref()))),
-        ("layout", json!(layout)),
-    ]);
-    if item.to != "project" {
+    let command = ItemCommand::Create(Box::new(CreateItem {
+        name: ItemName {
+            item_id: item.name.clone(),
+            item_type: Some(kind),
+            location: item.to,
+            category: item.category.clone(),
+        },
+        tool_type: tool.and_then(|tool| tool.tool_type.clone()),
+        description: item.description.clone(),
+        executor: tool.and_then(|tool| tool.executor.clone()),
+        layout: tool.and_then(|tool| match (tool.as_file, tool.as_folder) {
+            (true, _) => Some(SkeletonLayout::File),
+            (_, true) => Some(SkeletonLayout::Folder),
+            _ => None,
+        }),
+        content: None,
+    }));
+    if item.to != Home::Project {
         item.writing.refuse_checkpoint()?;
     }
-    let outcome = items::perform(Verb::Create, parameters, &item.writing, ctx, ui)?;
+    let outcome = items::perform(command, &item.writing, None, ctx, ui)?;
     let status = items::end(&outcome, ui);
     if status == ExitStatus::Success && outcome.lacks_git {
-        ui.warning("there is no git repository: `piton undo` cannot take this back");
+        ui.warning("there is no git repository: `piton undo` cannot revert this");
     }
     if ui.format() == Format::Json {
         ui.json(&outcome)?;
@@ -142,8 +152,16 @@ pub(super) fn run(arguments: &NewArguments, ctx: &Context, ui: &mut Ui) -> Resul
 
 fn human(ui: &mut Ui, created: &Created, writing: &Writing) -> Result<(), Error> {
     let (did, home) = (
-        if writing.dry_run { "would create" } else { "created" },
-        if created.source == Layer::User { "~/" } else { "" },
+        if writing.dry_run {
+            "would create"
+        } else {
+            "created"
+        },
+        if created.source == Layer::User {
+            "~/"
+        } else {
+            ""
+        },
     );
     for file in &created.files {
         ui.line(&format!("{did} {home}{file}"))?;
@@ -151,25 +169,28 @@ fn human(ui: &mut Ui, created: &Created, writing: &Writing) -> Result<(), Error>
     for note in &created.notes {
         ui.warning(note);
     }
-    if let (false, Some((first, rest))) = (writing.dry_run, created.next.split_first()) {
-        let (sign, tries): (Vec<&String>, Vec<&String>) = rest.iter().partition(|step| step.starts_with("piton sign"));
-        let mut hint = quoted(first);
-        if !tries.is_empty() {
-            let tries: Vec<String> = tries.into_iter().map(|step| quoted(step)).collect();
-            hint = format!("{hint}, then {}", tries.join(" and "));
-        }
-        if let Some(sign) = sign.first() {
-            hint = format!("{hint}; once it is right, {}", quoted(sign));
-        }
-        ui.hint(&hint);
+    if !writing.dry_run {
+        ui.hint(&next_hint(&created.next));
     }
     Ok(())
 }
 
-/// A step with what can be copied in backticks.
-fn quoted(step: &str) -> String {
-    match step.strip_prefix("edit ") {
-        Some(path) => format!("edit `{path}`"),
-        None => format!("`{step}`"),
+/// For example ``edit `FILE`, then `COMMAND`; once it is right, `piton sign ID` ``.
+fn next_hint(steps: &[NextStep]) -> String {
+    let (mut edits, mut tries, mut signs) = (Vec::new(), Vec::new(), Vec::new());
+    for step in steps {
+        match step {
+            NextStep::Edit(path) => edits.push(format!("edit `{path}`")),
+            NextStep::Try(command) => tries.push(format!("`{command}`")),
+            NextStep::Sign(command) => signs.push(format!("`{command}`")),
+        }
     }
+    let mut hint = edits.join(" and ");
+    if !tries.is_empty() {
+        hint = format!("{hint}, then {}", tries.join(" and "));
+    }
+    if !signs.is_empty() {
+        hint = format!("{hint}; once it is right, {}", signs.join(" and "));
+    }
+    hint
 }

@@ -5,45 +5,61 @@
 
 use serde_json::{Map, Value};
 
-use super::past::shell_words;
+use super::history::shell_words;
 use super::show::dedented;
 use super::ui::{Format, Ui};
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::{CheckpointMode, Limit, OnFailure};
-use crate::run::directive::preview::{PlannedHook, PlannedStep, Preview, Worst};
+use crate::policy::Enforcement;
+use crate::run::directive::preview::{PlannedHook, PlannedStep, RunPreview, Worst};
 use crate::run::tool::ToolPlan;
 
-/// How many elements of a list are named.
+/// How many elements of a list are shown.
 const MOST_ELEMENTS: usize = 10;
 
 /// Shows what a run would do.
-pub(super) fn show(preview: &Preview, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn show(preview: &RunPreview, ui: &mut Ui) -> Result<ExitStatus, Error> {
     if ui.format() == Format::Json {
         ui.json(preview)?;
         return Ok(status(preview.worst));
     }
-    let mut page = Page { ui, number: 0 };
-    let description = preview.description.trim().lines().next().unwrap_or_default();
-    page.ui.line(format!("{}  {description}", preview.directive).trim_end())?;
+    let mut page = PlanPage {
+        ui,
+        number: 0,
+        writes: preview.writes,
+    };
+    let description = preview
+        .description
+        .trim()
+        .lines()
+        .next()
+        .unwrap_or_default();
+    page.ui
+        .line(format!("{}  {description}", preview.directive).trim_end())?;
     let mode = match preview.mode {
-        CheckpointMode::Auto => "auto, a commit after each step that changes something",
-        CheckpointMode::Explicit => "explicit, checkpoint steps commit",
-        CheckpointMode::Disabled => "disabled, nothing is committed and nothing can be undone",
+        CheckpointMode::Auto => "auto: a commit after each step that changes files",
+        CheckpointMode::Explicit => "explicit: only checkpoint steps commit",
+        CheckpointMode::Disabled => "disabled: nothing is committed, nothing can be undone",
     };
     page.row("", "checkpoints", mode)?;
     if let Some(policy) = preview.on_failure {
-        page.row("", "on failure", told_policy(policy))?;
+        page.row("", "on failure", policy_text(policy))?;
     }
     page.values("", "inputs", &preview.inputs)?;
     page.limits("", &preview.limits)?;
     page.steps(&preview.steps, "")?;
     page.hooks(&preview.hooks, "")?;
     match preview.worst {
-        Worst::Nothing => page.ui.success("nothing was done; the run can begin"),
-        Worst::Failure => page.ui.failure("nothing was done; a step would fail"),
-        Worst::Denial => page.ui.failure("nothing was done; a step would be denied"),
+        Worst::Nothing => page.ui.success("nothing was changed; the run can start"),
+        Worst::Failure => page.ui.failure("nothing was changed; a step would fail"),
+        Worst::Denial => page
+            .ui
+            .failure("nothing was changed; a step would be denied"),
     }
-    preview.findings.iter().for_each(|finding| page.ui.finding(finding));
+    preview
+        .findings
+        .iter()
+        .for_each(|finding| page.ui.finding(finding));
     Ok(status(preview.worst))
 }
 
@@ -55,12 +71,13 @@ fn status(worst: Worst) -> ExitStatus {
     }
 }
 
-struct Page<'u> {
+struct PlanPage<'u> {
     ui: &'u mut Ui,
     number: u32,
+    writes: Enforcement,
 }
 
-impl Page<'_> {
+impl PlanPage<'_> {
     fn steps(&mut self, steps: &[PlannedStep], space: &str) -> Result<(), Error> {
         steps.iter().try_for_each(|step| self.step(step, space))
     }
@@ -72,14 +89,15 @@ impl Page<'_> {
             "checkpoint" => format!("checkpoint: {}", step.what),
             "item" => format!("items: {}", step.what),
             "human" => "a person decides".to_owned(),
-            _ => "work in words".to_owned(),
+            _ => "manual step".to_owned(),
         };
         self.ui.line("")?;
-        self.ui.line(&format!("{space}{}. {}  {what}", self.number, step.name))?;
+        self.ui
+            .line(&format!("{space}{}. {}  {what}", self.number, step.name))?;
         let inner = format!("{space}   ");
         self.terms(step, &inner)?;
         match step.kind {
-            "human" | "prose" => self.words(step, &inner)?,
+            "human" | "prose" => self.instruction(step, &inner)?,
             "checkpoint" => {
                 if let Some(message) = &step.message {
                     self.row(&inner, "message", message)?;
@@ -94,7 +112,11 @@ impl Page<'_> {
             self.call(call, &inner)?;
         }
         if let Some(error) = &step.error {
-            self.row(&inner, "would fail", &format!("{} [{}]", error.message(), error.code))?;
+            self.row(
+                &inner,
+                "would fail",
+                &format!("{} [{}]", error.message(), error.code),
+            )?;
             if let Some(hint) = &error.hint {
                 self.row(&inner, "", &hint.to_string())?;
             }
@@ -113,13 +135,25 @@ impl Page<'_> {
         if let Some(list) = &step.foreach {
             let elements = step.elements.as_ref().map(|elements| {
                 let named: Vec<String> = elements.iter().take(MOST_ELEMENTS).map(text_of).collect();
-                let more = if elements.len() > MOST_ELEMENTS { ", …" } else { "" };
+                let more = if elements.len() > MOST_ELEMENTS {
+                    ", …"
+                } else {
+                    ""
+                };
                 format!(": {}{more} ({} times)", named.join(", "), elements.len())
             });
-            self.row(space, "for each of", &format!("{}{}", list.trim(), elements.unwrap_or_default()))?;
+            self.row(
+                space,
+                "for each of",
+                &format!("{}{}", list.trim(), elements.unwrap_or_default()),
+            )?;
         }
         if let Some(when) = &step.when {
-            let skipped = if step.skipped { "  # does not hold: the step is skipped" } else { "" };
+            let skipped = if step.skipped {
+                "  # false: the step is skipped"
+            } else {
+                ""
+            };
             self.row(space, "only when", &format!("{}{skipped}", when.trim()))?;
         }
         if step.decided_at_run_time {
@@ -133,40 +167,73 @@ impl Page<'_> {
             self.row(space, "timeout", &format!("{timeout} s"))?;
         }
         if let Some(policy) = step.on_failure {
-            self.row(space, "on failure", told_policy(policy))?;
+            self.row(space, "on failure", policy_text(policy))?;
         }
         Ok(())
     }
 
-    /// What somebody is to do, and who that is.
-    fn words(&mut self, step: &PlannedStep, space: &str) -> Result<(), Error> {
-        self.row(space, if step.kind == "human" { "question" } else { "task" }, &dedented(&step.what))?;
+    /// The instruction of a step, and who does it.
+    fn instruction(&mut self, step: &PlannedStep, space: &str) -> Result<(), Error> {
+        self.row(
+            space,
+            if step.kind == "human" {
+                "question"
+            } else {
+                "task"
+            },
+            &dedented(&step.what),
+        )?;
         for (at, check) in step.checks.iter().enumerate() {
             self.row(space, if at == 0 { "afterwards" } else { "" }, check.trim())?;
         }
         if step.kind == "human" {
             let gate = step.gate.as_deref().unwrap_or_default();
-            return self.row(space, "done by", &format!("a person, with `piton approve` or `reject` ({gate})"));
+            return self.row(
+                space,
+                "done by",
+                &format!("a person, with `piton approve` or `reject` ({gate})"),
+            );
         }
         if step.agents.is_empty() {
             self.row(space, "done by", "you: the run waits for `piton resume`")?;
         } else {
-            let agents: Vec<String> = step.agents.iter().map(|agent| format!("`{agent}`")).collect();
+            let agents: Vec<String> = step
+                .agents
+                .iter()
+                .map(|agent| format!("`{agent}`"))
+                .collect();
             self.row(space, "done by", &agents.join(", if that fails "))?;
         }
-        let globs = if step.may_write.is_empty() { "any file".to_owned() } else { step.may_write.join(", ") };
-        self.row(space, "may write", &format!("{globs}  # enforced: after_the_fact"))
+        let globs = if step.may_write.is_empty() {
+            "any file".to_owned()
+        } else {
+            step.may_write.join(", ")
+        };
+        self.row(
+            space,
+            "may write",
+            &format!("{globs}  # enforced: {}", self.writes.as_str()),
+        )
     }
 
     fn call(&mut self, call: &ToolPlan, space: &str) -> Result<(), Error> {
-        self.row(space, "runs", &shell_words(&call.invocation.action.words()))?;
-        let degraded = call.degraded.as_ref().map(|why| format!("  # {why}")).unwrap_or_default();
-        self.row(space, "isolation", &format!("{}{degraded}", call.isolation.as_str()))?;
+        self.row(space, "runs", &shell_words(&call.invocation.action.argv()))?;
+        let why = call.degraded.iter().chain(&call.raised);
+        let why: Vec<String> = why.map(|why| format!("  # {why}")).collect();
+        self.row(
+            space,
+            "isolation",
+            &format!("{}{}", call.isolation.as_str(), why.concat()),
+        )?;
         for (at, permission) in call.permissions.iter().enumerate() {
             let how = permission.enforcement.as_str();
             let need = permission.need.clone();
             // A grant often equals the need; do not print it twice.
-            let by = permission.granted_by.strip_prefix(&need).unwrap_or(&permission.granted_by).trim();
+            let by = permission
+                .granted_by
+                .strip_prefix(&need)
+                .unwrap_or(&permission.granted_by)
+                .trim();
             let told = format!("{need}  # {by}, enforced: {how}");
             self.row(space, if at == 0 { "allowed" } else { "" }, &told)?;
         }
@@ -179,7 +246,10 @@ impl Page<'_> {
             .rows()
             .into_iter()
             .map(|row| {
-                let origin = row.origin.map(|origin| format!("  # {origin}")).unwrap_or_default();
+                let origin = row
+                    .origin
+                    .map(|origin| format!("  # {origin}"))
+                    .unwrap_or_default();
                 format!("{space}{}: {}{origin}", row.name, row.value)
             })
             .collect();
@@ -190,7 +260,8 @@ impl Page<'_> {
     fn hooks(&mut self, hooks: &[PlannedHook], space: &str) -> Result<(), Error> {
         for hook in hooks {
             self.ui.line("")?;
-            self.ui.line(&format!("{space}hook  directive {}", hook.directive))?;
+            self.ui
+                .line(&format!("{space}hook  directive {}", hook.directive))?;
             let inner = format!("{space}   ");
             self.row(&inner, "only when", hook.when.trim())?;
             self.values(&inner, "with", &hook.inputs)?;
@@ -201,42 +272,63 @@ impl Page<'_> {
 
     fn limits(&mut self, space: &str, limits: &[Limit]) -> Result<(), Error> {
         let told = limits.iter().map(|limit| {
-            let unit = limit.unit.as_ref().map(|unit| format!(" {unit}")).unwrap_or_default();
+            let unit = limit
+                .unit
+                .as_ref()
+                .map(|unit| format!(" {unit}"))
+                .unwrap_or_default();
             format!("{} {}{unit}", limit.name, limit.value)
         });
         let told: Vec<String> = told.collect();
-        if told.is_empty() { Ok(()) } else { self.row(space, "limits", &told.join(", ")) }
+        if told.is_empty() {
+            Ok(())
+        } else {
+            self.row(space, "limits", &told.join(", "))
+        }
     }
 
-    fn values(&mut self, space: &str, label: &str, values: &Map<String, Value>) -> Result<(), Error> {
+    fn values(
+        &mut self,
+        space: &str,
+        label: &str,
+        values: &Map<String, Value>,
+    ) -> Result<(), Error> {
         for (at, (name, value)) in values.iter().enumerate() {
-            self.row(space, if at == 0 { label } else { "" }, &format!("{name} = {value}"))?;
+            self.row(
+                space,
+                if at == 0 { label } else { "" },
+                &format!("{name} = {value}"),
+            )?;
         }
         Ok(())
     }
 
-    /// A label and what it stands before; further lines are below the first.
+    /// A label and its text; further lines are aligned below.
     fn row(&mut self, space: &str, label: &str, text: &str) -> Result<(), Error> {
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default();
-        self.ui.line(format!("{space}  {label:<15} {first}").trim_end())?;
+        self.ui
+            .line(format!("{space}  {label:<15} {first}").trim_end())?;
         for line in lines {
-            self.ui.line(format!("{space}  {:<15} {line}", "").trim_end())?;
+            self.ui
+                .line(format!("{space}  {:<15} {line}", "").trim_end())?;
         }
         Ok(())
     }
 }
 
 fn text_of(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn told_policy(policy: OnFailure) -> &'static str {
+fn policy_text(policy: OnFailure) -> &'static str {
     match policy {
-        OnFailure::Rollback => "rollback: its changes are put back, the run stops",
+        OnFailure::Rollback => "rollback: its changes are rolled back, the run stops",
         OnFailure::Keep => "keep: its changes stay, the run stops",
-        OnFailure::Continue => "continue: its changes stay, the run goes on",
-        OnFailure::RollbackRun => "rollback_run: everything that the run did is put back",
+        OnFailure::Continue => "continue: its changes stay, the run continues",
+        OnFailure::RollbackRun => "rollback_run: the whole run is rolled back",
         OnFailure::Abort => "abort: the whole run stops",
     }
 }

@@ -1,8 +1,8 @@
-//! `piton reference`: the pages of `docs/reference/` that follow from the program.
+//! `piton reference`: writes the generated pages of `docs/reference/`.
 //!
-//! Hidden, because it is for whoever works on piton: `scripts/reference` writes the pages, and a test
-//! compares them. They are made from the description of the arguments and the table of settings, so that a new
-//! command needs nothing here.
+//! The command is hidden, because it is for developers: `scripts/reference` writes the pages, and a
+//! test compares them. They are generated from the descriptions of the arguments and the table of
+//! settings, so that a new command needs no change here.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Command, CommandFactory};
 
 use super::help::examples_of;
-use super::{Arguments, Ui};
-use crate::config::Key;
+use super::{CliArguments, Ui};
+use crate::config::SettingKey;
 use crate::error::{Error, ExitStatus};
 
 /// Write the generated reference pages.
@@ -31,9 +31,17 @@ pub(super) struct ReferenceArguments {
 
 const NOTE: &str = "<!-- Made by `./scripts/reference`; a test compares it with the program. -->";
 
-pub(super) fn run(arguments: &ReferenceArguments, cwd: &Path, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &ReferenceArguments,
+    cwd: &Path,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let folder = cwd.join(&arguments.dir);
-    for (name, text) in [("commands.md", commands()), ("settings.md", settings()), ("exit-codes.md", exit_codes())] {
+    for (name, text) in [
+        ("commands.md", commands()),
+        ("settings.md", settings()),
+        ("exit-codes.md", exit_codes()),
+    ] {
         let file = folder.join(name);
         fs::write(&file, text).map_err(|source| Error::Write { file, source })?;
         ui.line(name)?;
@@ -42,19 +50,25 @@ pub(super) fn run(arguments: &ReferenceArguments, cwd: &Path, ui: &mut Ui) -> Re
 }
 
 fn commands() -> String {
-    let mut root = Arguments::command().term_width(0);
+    let mut root = CliArguments::command().term_width(0);
     root.build();
     let mut page = format!(
         "# Commands\n\n{NOTE}\n\n{}. `piton help COMMAND` shows the same in the terminal.\n\n## Options of every command\n\n",
         about(&root)
     );
-    let global: Vec<&Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).collect();
+    let global: Vec<&Arg> = root
+        .get_arguments()
+        .filter(|arg| arg.is_global_set())
+        .collect();
     for arg in global {
         page.push_str(&argument(arg));
     }
     page.push_str("- `-h`, `--help`: shows the help of a command\n");
     page.push_str("- `-V`, `--version`: shows the version, of `piton` itself\n");
-    let names: Vec<String> = root.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    let names: Vec<String> = root
+        .get_subcommands()
+        .map(|command| command.get_name().to_owned())
+        .collect();
     for name in names {
         if let Some(command) = root.find_subcommand_mut(&name) {
             section(command, &format!("piton {name}"), &mut page);
@@ -63,17 +77,30 @@ fn commands() -> String {
     page
 }
 
-/// A command, and those below it.
+/// A command and its subcommands.
 fn section(command: &mut Command, words: &str, page: &mut String) {
     if command.is_hide_set() {
         return;
     }
     let usage = command.render_usage().to_string();
-    let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage).replace("\n       ", "\n");
-    // Writing to a string cannot fail.
-    let _ = write!(page, "\n## {words}\n\n{}\n\n```text\n{}\n```\n", about(command), usage.trim_end());
-    let arguments = command.get_arguments().filter(|arg| !arg.is_global_set() && !arg.is_hide_set());
-    let arguments: Vec<String> = arguments.filter(|arg| !is_help(arg)).map(argument).collect();
+    let usage = usage
+        .strip_prefix("Usage: ")
+        .unwrap_or(&usage)
+        .replace("\n       ", "\n");
+    // Writing to a `String` cannot fail.
+    let _ = write!(
+        page,
+        "\n## {words}\n\n{}\n\n```text\n{}\n```\n",
+        about(command),
+        usage.trim_end()
+    );
+    let arguments = command
+        .get_arguments()
+        .filter(|arg| !arg.is_global_set() && !arg.is_hide_set());
+    let arguments: Vec<String> = arguments
+        .filter(|arg| !is_help(arg))
+        .map(argument)
+        .collect();
     if !arguments.is_empty() {
         let _ = write!(page, "\n{}", arguments.concat());
     }
@@ -81,12 +108,19 @@ fn section(command: &mut Command, words: &str, page: &mut String) {
     if !examples.is_empty() {
         page.push_str("\n```console\n");
         for (line, remark) in examples {
-            let remark = if remark.is_empty() { remark } else { format!("  # {remark}") };
+            let remark = if remark.is_empty() {
+                remark
+            } else {
+                format!("  # {remark}")
+            };
             let _ = writeln!(page, "$ {line}{remark}");
         }
         page.push_str("```\n");
     }
-    let below: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    let below: Vec<String> = command
+        .get_subcommands()
+        .map(|below| below.get_name().to_owned())
+        .collect();
     for name in below.into_iter().filter(|name| name != "help") {
         if let Some(below) = command.find_subcommand_mut(&name) {
             section(below, &format!("{words} {name}"), page);
@@ -95,18 +129,29 @@ fn section(command: &mut Command, words: &str, page: &mut String) {
 }
 
 fn is_help(arg: &Arg) -> bool {
-    matches!(arg.get_action(), ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version)
+    matches!(
+        arg.get_action(),
+        ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
+    )
 }
 
 fn about(command: &Command) -> String {
     let text = command.get_long_about().or_else(|| command.get_about());
-    text.map(ToString::to_string).unwrap_or_default().trim_end().to_owned()
+    text.map(ToString::to_string)
+        .unwrap_or_default()
+        .trim_end()
+        .to_owned()
 }
 
 fn argument(arg: &Arg) -> String {
-    let names = [arg.get_short().map(|short| format!("-{short}")), arg.get_long().map(|long| format!("--{long}"))];
+    let names = [
+        arg.get_short().map(|short| format!("-{short}")),
+        arg.get_long().map(|long| format!("--{long}")),
+    ];
     let values: Vec<String> = match arg.get_value_names() {
-        Some(names) if arg.get_action().takes_values() => names.iter().map(ToString::to_string).collect(),
+        Some(names) if arg.get_action().takes_values() => {
+            names.iter().map(ToString::to_string).collect()
+        }
         None if arg.get_action().takes_values() => vec![arg.get_id().as_str().to_uppercase()],
         _ => Vec::new(),
     };
@@ -118,8 +163,16 @@ fn argument(arg: &Arg) -> String {
         None => shown.push(value),
     }
     let shown: Vec<String> = shown.iter().map(|name| format!("`{name}`")).collect();
-    let help = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
-    let mut text = format!("- {}: {}", shown.join(", "), help.trim_end().replace("\n\n", " ").replace('\n', " "));
+    let help = arg
+        .get_long_help()
+        .or_else(|| arg.get_help())
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let mut text = format!(
+        "- {}: {}",
+        shown.join(", "),
+        help.trim_end().replace("\n\n", " ").replace('\n', " ")
+    );
     let choices: Vec<String> = if arg.get_action().takes_values() {
         arg.get_possible_values()
             .iter()
@@ -129,8 +182,11 @@ fn argument(arg: &Arg) -> String {
     } else {
         Vec::new()
     };
-    let defaults: Vec<String> =
-        arg.get_default_values().iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
+    let defaults: Vec<String> = arg
+        .get_default_values()
+        .iter()
+        .map(|value| format!("`{}`", value.to_string_lossy()))
+        .collect();
     if !choices.is_empty() {
         let _ = write!(text, "; one of {}", choices.join(", "));
     }
@@ -146,12 +202,21 @@ fn settings() -> String {
         "# Settings\n\n{NOTE}\n\nLater layers win: defaults, `~/.ai/config.yaml`, `.ai/config.yaml` of the project, \
          variables, flags. `piton config` shows each value with its source.\n"
     );
-    for key in Key::ALL {
+    for key in SettingKey::ALL {
         let default = key.default().to_string();
-        let default = if default.is_empty() { "none".to_owned() } else { format!("`{default}`") };
+        let default = if default.is_empty() {
+            "none".to_owned()
+        } else {
+            format!("`{default}`")
+        };
         let mut summary = key.summary().to_owned();
-        let first: String = summary.drain(..summary.chars().next().map_or(0, char::len_utf8)).collect();
-        let variable = key.effective_variable().map(|name| format!("- variable: `{name}`\n")).unwrap_or_default();
+        let first: String = summary
+            .drain(..summary.chars().next().map_or(0, char::len_utf8))
+            .collect();
+        let variable = key
+            .effective_variable()
+            .map(|name| format!("- variable: `{name}`\n"))
+            .unwrap_or_default();
         let _ = write!(
             page,
             "\n## {}\n\n{}{summary}.\n\n- value: {}\n- default: {default}\n{variable}- set {}\n",

@@ -1,4 +1,4 @@
-//! `piton resume`, `approve`, `reject`, `cancel` and `status`: going on with a run that waits.
+//! `piton resume`, `approve`, `reject`, `cancel` and `status`: handles waiting runs.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -7,20 +7,23 @@ use serde_json::{Value, json};
 
 use super::drive::{self, Approval, Driver};
 use super::overview;
-use super::ui::{Format, Ui};
-use super::{past, render};
+use super::ui::{Format, Ui, YesOrNo};
+use super::{history, render};
 use crate::audit::history::RunRecord;
 use crate::checkpoint::delta::Change;
 use crate::checkpoint::path::listed;
 use crate::config::AgentCommand;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
+use crate::item::tool::Isolation;
 use crate::journal::RunId;
 use crate::journal::event::{Event, Wait};
 use crate::journal::summary::RunStatus;
-use crate::run::account::RunLine;
-use crate::run::directive::{self, Input, Run, StartAt, TakeUp, Worker};
-use crate::run::past::{Past, Report, repo_paths, run_here, waiting_in};
+use crate::run::consent::{self, UnreviewedItem};
+use crate::run::directive::{self, Run, RunInput, StartAt, TakeUp, Worker};
+use crate::run::error::RunError;
+use crate::run::json::RunLine;
+use crate::run::project_history::{ProjectHistory, RunReport, repo_paths, run_here, waiting_in};
 use crate::run::remainder::Left;
 use crate::run::review::Review;
 use crate::run::situation::Life;
@@ -68,6 +71,9 @@ pub(super) struct ResumeArguments {
     /// Program that does the next manual steps.
     #[arg(long, value_name = "COMMAND")]
     agent_cmd: Option<String>,
+    /// What the kernel lets that program do; by default as before.
+    #[arg(long, value_name = "LEVEL", value_parser = super::exec::parse_isolation)]
+    agent_isolation: Option<Isolation>,
     /// Seconds to wait for another run in this worktree.
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     lock_timeout: u64,
@@ -76,15 +82,18 @@ pub(super) struct ResumeArguments {
 /// Approve a question or the changes of a step
 ///
 /// You approve what is on disk now, including your own edits to the files of the run. At a terminal,
-/// piton shows the diff and asks. A script passes `--tree` with the id that `piton status` showed. If
-/// the files changed since then, nothing is approved and the run keeps waiting (exit code 4).
+/// piton shows the diff and asks. A script passes `--tree` with the id that `piton status` showed, or
+/// `--yes` for what is on disk. If the files changed since `piton status`, nothing is approved and the
+/// run keeps waiting (exit code 4). The journal has whether a terminal or a script approved.
+/// With `--item`, you allow agents to run an item that an agent wrote, with its current content.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   piton approve                             The waiting run of this worktree
   piton approve 01k9x2bf --tree 1a2b3c4     Approve only what `piton status` showed
   piton approve 01k9x2bf -m 'docs: notes'   Commit with this message
-  piton approve --answer 'use the new API'")]
+  piton approve --answer 'use the new API'
+  piton approve --item greet                Let agents run a tool that an agent wrote")]
 pub(super) struct ApproveArguments {
     /// Run id or a prefix of it; by default the run that waits here.
     #[arg(value_name = "RUN")]
@@ -98,6 +107,9 @@ pub(super) struct ApproveArguments {
     /// Tree id that `piton status` showed, or its first seven digits.
     #[arg(long, value_name = "ID", value_parser = tree_name)]
     tree: Option<String>,
+    /// Tool or directive that an agent wrote and that agents may run now; can be repeated.
+    #[arg(long = "item", value_name = "ITEM", conflicts_with_all = ["run", "message", "answer", "tree"])]
+    items: Vec<String>,
     /// Approve what is on disk without asking.
     #[arg(short, long)]
     yes: bool,
@@ -163,16 +175,26 @@ pub(super) struct StatusArguments {
     run: Option<String>,
 }
 
-pub(super) fn resume(arguments: &ResumeArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn resume(
+    arguments: &ResumeArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let input = match (&arguments.result, &arguments.failed) {
-        _ if arguments.retry => Input::Retry,
-        (_, Some(why)) => Input::Failed(why.clone()),
+        _ if arguments.retry => RunInput::Retry,
+        (_, Some(why)) => RunInput::Failed(why.clone()),
         (result, None) => {
             let result = result.as_deref().map(read_json).transpose()?;
-            Input::Done { result, paths: repo_paths(ctx, &arguments.paths)? }
+            RunInput::Done {
+                result,
+                paths: repo_paths(ctx, &arguments.paths)?,
+            }
         }
     };
-    let agent = arguments.agent_cmd.as_deref().map(|text| AgentCommand::from_folder(text, &ctx.cwd));
+    let agent = arguments
+        .agent_cmd
+        .as_deref()
+        .map(|text| AgentCommand::from_folder(text, &ctx.cwd));
     let (run, ctx) = &find_here(arguments.run.as_deref(), ctx, ui)?;
     let start = match &arguments.from {
         Some(step) => StartAt::Step(step.clone()),
@@ -182,38 +204,135 @@ pub(super) fn resume(arguments: &ResumeArguments, ctx: &Context, ui: &mut Ui) ->
     let take_up = TakeUp {
         worker: Worker::Program,
         agent_command: agent.as_deref(),
+        agent_isolation: arguments.agent_isolation,
         lock_timeout: Duration::from_secs(arguments.lock_timeout),
         start,
         input,
+        within: None,
     };
     go_on(*run, take_up, ctx, ui)
 }
 
-pub(super) fn approve(arguments: &ApproveArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn approve(
+    arguments: &ApproveArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    if !arguments.items.is_empty() {
+        return approve_items(&arguments.items, arguments.yes, ctx, ui);
+    }
     let (run, ctx) = &find(arguments.run.as_deref(), ctx, ui)?;
-    let ApproveArguments { message, answer, tree, .. } = arguments;
+    let ApproveArguments {
+        message,
+        answer,
+        tree,
+        ..
+    } = arguments;
+    let is_confirmed = arguments.yes || tree.is_some();
+    let is_asked = directive::unfinished(ctx)?
+        .filter(|waiting| waiting.run == *run)
+        .and_then(|waiting| waiting.wait)
+        .is_some_and(|wait| matches!(wait, Wait::Person { .. } | Wait::Changes));
+    // Without a terminal the person is not there to be asked, and an agent may be.
+    if is_asked && !is_confirmed && !Ui::can_ask() {
+        return Err(RunError::NotConfirmed("approve").into());
+    }
     let driver = Driver::new(ui);
-    let input = if arguments.yes || tree.is_some() || !Ui::can_ask() {
-        Input::Approve { message: message.clone(), answer: answer.clone(), tree: tree.clone() }
+    let input = if is_confirmed {
+        RunInput::Approve {
+            message: message.clone(),
+            answer: answer.clone(),
+            tree: tree.clone(),
+        }
     } else {
-        driver.confirm_with(Approval { message: message.clone(), answer: answer.clone() });
-        Input::Go
+        driver.confirm_with(Approval {
+            message: message.clone(),
+            answer: answer.clone(),
+        });
+        RunInput::Go
     };
-    drive_on(&driver, *run, TakeUp::with(input), Confirmation::Wanted, ctx)
+    drive_on(
+        &driver,
+        *run,
+        TakeUp::with(input),
+        Confirmation::Wanted,
+        ctx,
+    )
 }
 
-pub(super) fn reject(arguments: &RejectArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+/// Lets agents run items that an agent wrote.
+fn approve_items(
+    names: &[String],
+    is_confirmed: bool,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    let items: Vec<UnreviewedItem> = names
+        .iter()
+        .map(|name| consent::find(ctx, name))
+        .collect::<Result<_, _>>()?;
+    if !is_confirmed {
+        for item in &items {
+            ui.aside(&format!("{} `{}`, {}", item.kind, item.id, item.text));
+        }
+        match ui.confirm("Let agents run it?")? {
+            Some(YesOrNo::Yes) => {}
+            Some(YesOrNo::No) => {
+                ui.note("nothing was approved");
+                return Ok(ExitStatus::Failure);
+            }
+            None => return Err(RunError::NotConfirmed("approve --item").into()),
+        }
+    }
+    let run = consent::record(ctx, &items)?;
+    if ui.format() == Format::Json {
+        let items: Vec<Value> = items
+            .iter()
+            .map(
+                |item| json!({"item_type": item.kind, "item_id": item.id, "content": item.content}),
+            )
+            .collect();
+        ui.json(&json!({"run_id": run, "approved": items}))?;
+    } else {
+        for item in &items {
+            ui.success(&format!(
+                "agents may run {} `{}` as it is now",
+                item.kind, item.id
+            ));
+        }
+    }
+    Ok(ExitStatus::Success)
+}
+
+pub(super) fn reject(
+    arguments: &RejectArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let (run, ctx) = &find(arguments.run.as_deref(), ctx, ui)?;
     let reason = arguments.reason.clone();
-    let input = if arguments.end { Input::End(reason) } else { Input::Reject(reason) };
+    let input = if arguments.end {
+        RunInput::End(reason)
+    } else {
+        RunInput::Reject(reason)
+    };
     go_on(*run, TakeUp::with(input), ctx, ui)
 }
 
-pub(super) fn cancel(arguments: &CancelArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn cancel(
+    arguments: &CancelArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let (id, ctx) = &find(arguments.run.as_deref(), ctx, ui)?;
     let id = *id;
     let summary = directive::cancel(ctx, id, &mut |event| {
-        if ui.format() == Format::Json || matches!(event, Event::Recovered { .. } | Event::SnapshotsMoved { .. }) {
+        if ui.format() == Format::Json
+            || matches!(
+                event,
+                Event::Recovered { .. } | Event::SnapshotsMoved { .. }
+            )
+        {
             render::event(ui, event);
         }
     })?;
@@ -230,7 +349,7 @@ fn go_on(run: RunId, take_up: TakeUp<'_>, ctx: &Context, ui: &mut Ui) -> Result<
     drive_on(&Driver::new(ui), run, take_up, Confirmation::NotWanted, ctx)
 }
 
-/// Whether a person confirms an approval after they have seen the diff.
+/// Whether a person confirms an approval after seeing the diff.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Confirmation {
     Wanted,
@@ -252,27 +371,47 @@ fn drive_on(
     if let Some(restarted) = run.restarted() {
         driver.restarted(restarted);
     }
-    // A run that asks for no approval refuses one.
-    let is_asked = run.waiting().is_some_and(|it| matches!(it.wait, Wait::Person { .. } | Wait::Changes));
+    // A run that waits for something else refuses an approval.
+    let is_asked = run
+        .waiting()
+        .is_some_and(|it| matches!(it.wait, Wait::Person { .. } | Wait::Changes));
     let input = match confirmation {
-        Confirmation::Wanted if !is_asked => Input::Approve { message: None, answer: None, tree: None },
+        Confirmation::Wanted if !is_asked => RunInput::Approve {
+            message: None,
+            answer: None,
+            tree: None,
+        },
         Confirmation::Wanted | Confirmation::NotWanted => input,
     };
     drive::to_the_end(driver, run, input)
 }
 
-pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let mut past = past::load(ctx, ui)?;
-    // What was recorded can be shown where the files cannot be read.
+pub(super) fn status(
+    arguments: &StatusArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    let mut past = history::load(ctx, ui)?;
+    // Records can be shown even if the files cannot be read.
     let left = past.look_at_disk(ctx).unwrap_or_default();
     let chosen = match &arguments.run {
         Some(name) => Some(past.find_run(ctx, name)?),
-        None => past.run_here(ctx)?.map(|run| past.find_run(ctx, &run.to_string())).transpose()?,
+        None => past
+            .run_here(ctx)?
+            .map(|run| past.find_run(ctx, &run.to_string()))
+            .transpose()?,
     };
-    let is_other = |run: RunId| arguments.run.is_none() && chosen.as_ref().is_none_or(|(id, _)| *id != run);
-    let others: Vec<_> = past.open_runs().filter(|(run, _)| is_other(run.id)).collect();
+    let is_other =
+        |run: RunId| arguments.run.is_none() && chosen.as_ref().is_none_or(|(id, _)| *id != run);
+    let others: Vec<_> = past
+        .open_runs()
+        .filter(|(run, _)| is_other(run.id))
+        .collect();
     if ui.format() == Format::Json {
-        let others: Vec<RunLine> = others.iter().map(|(run, situation)| RunLine::new(run, situation)).collect();
+        let others: Vec<RunLine> = others
+            .iter()
+            .map(|(run, situation)| RunLine::new(run, situation))
+            .collect();
         match &chosen {
             None if others.is_empty() && left.steps.is_empty() => ui.json(&Value::Null)?,
             None => {
@@ -287,21 +426,30 @@ pub(super) fn status(arguments: &StatusArguments, ctx: &Context, ui: &mut Ui) ->
         return Ok(ExitStatus::Success);
     }
     ui.page(&ctx.environment, past.repository.as_ref());
-    if let Some((record, there)) = chosen.and_then(|(id, there)| Some((past.history.run(id)?, there))) {
+    if let Some((record, there)) =
+        chosen.and_then(|(id, there)| Some((past.history.run(id)?, there)))
+    {
         show_status(ui, &past, record, &there)?;
     } else {
         ui.line("no run waits here")?;
         show_left(ui, &left)?;
     }
     for (run, situation) in &others {
-        let label = run.directive.clone().unwrap_or_else(|| past::words(run));
-        let details = situation.details(past::time).join(", ");
-        ui.line(&format!("{label}  run {}  {}: {details}", run.id, situation.word(run)))?;
+        let label = run
+            .directive
+            .clone()
+            .unwrap_or_else(|| history::command_line(run));
+        let details = situation.details(history::time).join(", ");
+        ui.line(&format!(
+            "{label}  run {}  {}: {details}",
+            run.id,
+            situation.word(run)
+        ))?;
     }
     Ok(ExitStatus::Success)
 }
 
-/// Names the files that steps changed and no commit has.
+/// Lists the files with uncommitted changes of steps.
 fn show_left(ui: &mut Ui, left: &Left) -> Result<(), Error> {
     let paths = left.files.paths();
     if left.steps.is_empty() || paths.is_empty() {
@@ -312,86 +460,138 @@ fn show_left(ui: &mut Ui, left: &Left) -> Result<(), Error> {
     for path in paths {
         ui.line(&format!("  {path}"))?;
     }
-    ui.hint("`piton diff` shows the changes, `piton checkpoint` commits them, `piton undo` takes the newest step back");
+    ui.hint("`piton diff` shows the changes, `piton checkpoint` commits them, `piton undo` undoes the newest step");
     Ok(())
 }
 
-/// Says what an approval would commit, and how a script approves exactly that.
+/// Shows what an approval would commit, and the command with which a script approves exactly that.
 fn show_review(ui: &mut Ui, run: RunId, review: &Review) {
     let sum = |count: fn(&Change) -> u64| review.changes.iter().map(count).sum::<u64>();
-    let (insertions, deletions) = (sum(|change| change.insertions), sum(|change| change.deletions));
+    let (insertions, deletions) = (
+        sum(|change| change.insertions),
+        sum(|change| change.deletions),
+    );
     let stat = render::stat(review.changes.len() as u64, insertions, deletions);
-    ui.note(&format!("what you approve: tree {}, {stat}", review.tree.short()));
+    ui.note(&format!(
+        "what you approve: tree {}, {stat}",
+        review.tree.short()
+    ));
     for change in &review.changes {
-        let by_you = if review.edits.contains(&change.path) { "  (with your edits)" } else { "" };
-        ui.note(&format!("  {}  +{} −{}{by_you}", change.path, change.insertions, change.deletions));
+        let by_you = if review.edits.contains(&change.path) {
+            "  (with your edits)"
+        } else {
+            ""
+        };
+        ui.note(&format!(
+            "  {}  +{} −{}{by_you}",
+            change.path, change.insertions, change.deletions
+        ));
     }
     if !review.unclear.is_empty() {
-        ui.warning(&format!("steps and others changed the same lines: {}", listed(&review.unclear)));
+        ui.warning(&format!(
+            "steps and other processes changed the same lines: {}",
+            listed(&review.unclear)
+        ));
     }
-    ui.hint(&format!("`piton diff` shows it, `piton approve {run} --tree {}` approves just this", review.tree.short()));
+    ui.hint(&format!(
+        "`piton diff` shows it, `piton approve {run} --tree {}` approves exactly this",
+        review.tree.short()
+    ));
 }
 
-/// Shows one run with its steps, who works on it, and how it goes on.
-fn show_status(ui: &mut Ui, past: &Past, record: &RunRecord, there: &Context) -> Result<(), Error> {
+/// Shows one run with its steps, its process, and how to continue.
+fn show_status(
+    ui: &mut Ui,
+    past: &ProjectHistory,
+    record: &RunRecord,
+    there: &Context,
+) -> Result<(), Error> {
     let (id, situation) = (record.id, past.situation(record));
-    let label = record.directive.clone().unwrap_or_else(|| record.name.clone());
+    let label = record
+        .directive
+        .clone()
+        .unwrap_or_else(|| record.name.clone());
     ui.line(&format!("{label}  run {id}  {}", situation.word(record)))?;
-    for detail in situation.details(past::time) {
+    for detail in situation.details(history::time) {
         ui.line(&format!("  {detail}"))?;
     }
     overview::steps(ui, past, record)?;
-    let folder = if situation.is_here { String::new() } else { format!(" -C '{}'", situation.worktree) };
-    let can_restart = matches!(record.status(), Some(RunStatus::Failed | RunStatus::Denied | RunStatus::Cancelled));
+    let folder = if situation.is_here {
+        String::new()
+    } else {
+        format!(" -C '{}'", situation.worktree)
+    };
+    let can_restart = matches!(
+        record.status(),
+        Some(RunStatus::Failed | RunStatus::Denied | RunStatus::Cancelled)
+    );
     match (waiting_in(record), situation.life) {
         (None, Life::Ended) if can_restart && record.directive.is_some() => {
-            ui.hint(&format!("`piton{folder} resume {id}` begins again at the step that failed, `--skip` after it"));
+            ui.hint(&format!(
+                "`piton{folder} resume {id}` restarts at the failed step, with `--skip` after it"
+            ));
         }
         (_, Life::Running | Life::Unknown | Life::Ended) => {}
         (Some(waiting), _) => {
             drive::show_waiting(ui, &waiting);
-            if let Some(review) = past.review(there, id).filter(|review| !review.changes.is_empty()) {
+            if let Some(review) = past
+                .review(there, id)
+                .filter(|review| !review.changes.is_empty())
+            {
                 show_review(ui, id, &review);
             }
             if !situation.is_here {
-                ui.hint(&format!("the run waits in `{}`: work there, or use `piton{folder} …`", situation.worktree));
+                ui.hint(&format!(
+                    "the run waits in `{}`: work there, or use `piton{folder} …`",
+                    situation.worktree
+                ));
             }
         }
         (None, _) if record.directive.is_some() => {
-            ui.hint(&format!("`piton{folder} resume {id}` goes on, `piton{folder} cancel {id}` ends it"));
+            ui.hint(&format!(
+                "`piton{folder} resume {id}` continues it, `piton{folder} cancel {id}` ends it"
+            ));
         }
         (None, _) => {
-            ui.hint(&format!("`piton{folder} recover` puts its worktree in order, as the next run there does"));
+            ui.hint(&format!(
+                "`piton{folder} recover` recovers its worktree, and so does the next run there"
+            ));
         }
     }
     Ok(())
 }
 
-/// The run of this worktree, with one line for each other run that is not over.
+/// The run of this worktree, with one line for each other open run.
 #[derive(serde::Serialize)]
 struct ReportWithOthers<'a> {
     #[serde(flatten)]
-    report: Report,
+    report: RunReport,
     others: Vec<RunLine<'a>>,
 }
 
-/// As [`find`], for what takes edits of a work tree: those of another one than the caller's are refused.
+/// As [`find`], for commands that use edits of a work tree: refuses a run in another one than the
+/// caller's.
 fn find_here(name: Option<&str>, ctx: &Context, ui: &mut Ui) -> Result<(RunId, Context), Error> {
-    let Some(name) = name else { return Ok(run_here(ctx)?) };
-    let past = past::load(ctx, ui)?;
+    let Some(name) = name else {
+        return Ok(run_here(ctx)?);
+    };
+    let past = history::load(ctx, ui)?;
     let (run, there) = past.find_run(ctx, name)?;
     past.require_here(run)?;
     Ok((run, there))
 }
 
-/// The run that is named, or the one that is not finished here, and the project that it runs in.
+/// The named run, or the unfinished run in this worktree, and its project.
 fn find(name: Option<&str>, ctx: &Context, ui: &mut Ui) -> Result<(RunId, Context), Error> {
     Ok(match name {
-        Some(name) => past::load(ctx, ui)?.find_run(ctx, name)?,
+        Some(name) => history::load(ctx, ui)?.find_run(ctx, name)?,
         None => run_here(ctx)?,
     })
 }
 
 fn read_json(text: &str) -> Result<Value, Error> {
-    serde_json::from_str(text).map_err(|err| Error::InvalidJson { text: text.to_owned(), reason: err.to_string() })
+    serde_json::from_str(text).map_err(|err| Error::InvalidJson {
+        text: text.to_owned(),
+        reason: err.to_string(),
+    })
 }

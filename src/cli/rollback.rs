@@ -1,12 +1,12 @@
-//! `piton rollback --hard`: the blunt way back.
+//! `piton rollback --hard`: resets to a commit.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::exec::words;
-use super::past;
+use super::exec::argv;
+use super::history;
 use super::render;
-use super::ui::{Answer, Format, Ui};
+use super::ui::{Format, Ui, YesOrNo};
 use crate::audit::reference;
 use crate::checkpoint::path::listed;
 use crate::context::Context;
@@ -14,7 +14,7 @@ use crate::error::{Error, ExitStatus};
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::Event;
 use crate::run::error::RunError;
-use crate::run::hard::{self, HardPreview};
+use crate::run::hard_rollback::{self, HardRollbackPreview};
 use crate::run::session::RunRequest;
 
 /// Reset branch, index and tracked files to a commit
@@ -39,18 +39,24 @@ pub(super) struct RollbackArguments {
     yes: bool,
 }
 
-pub(super) fn run(arguments: &RollbackArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let Some(name) = arguments.reference.as_deref().filter(|_| arguments.hard) else { return Err(Error::OnlyHard) };
-    let past = past::load(ctx, ui)?;
+pub(super) fn run(
+    arguments: &RollbackArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    let Some(name) = arguments.reference.as_deref().filter(|_| arguments.hard) else {
+        return Err(Error::OnlyHard);
+    };
+    let past = history::load(ctx, ui)?;
     let to = reference::find_commit(&past.history, past.git(ctx)?, name).map_err(RunError::from)?;
-    let preview = hard::preview(ctx, to)?;
+    let preview = hard_rollback::preview(ctx, to)?;
     if ui.format() == Format::Human {
         show(ui, &preview);
     }
     if !arguments.yes {
         match ui.confirm("Go on?")? {
-            Some(Answer::Yes) => {}
-            Some(Answer::No) => {
+            Some(YesOrNo::Yes) => {}
+            Some(YesOrNo::No) => {
                 ui.note("nothing was changed");
                 return Ok(ExitStatus::Failure);
             }
@@ -59,41 +65,63 @@ pub(super) fn run(arguments: &RollbackArguments, ctx: &Context, ui: &mut Ui) -> 
     }
     let request = RunRequest {
         name: "rollback".to_owned(),
-        command: words("rollback", &["--hard".into(), OsString::from(name)]),
+        command: argv("rollback", &["--hard".into(), OsString::from(name)]),
         mode: CheckpointMode::Auto,
         lock_timeout: Duration::ZERO,
         directive: None,
     };
-    let end = hard::roll_back_hard(ctx, to, &request, &mut |event| {
+    let end = hard_rollback::roll_back_hard(ctx, to, &request, &mut |event| {
         if ui.format() == Format::Json || matches!(event, Event::SnapshotsMoved { .. }) {
             render::event(ui, event);
         }
     })?;
     if ui.format() == Format::Human {
-        ui.success(&format!("`{}` and the tracked files are as at {}", short(&preview.target), to.short()));
+        ui.success(&format!(
+            "`{}` and the tracked files were reset to {}",
+            short(&preview.target),
+            to.short()
+        ));
         if !preview.discarded.is_empty() {
-            ui.hint(&format!("`piton show PATH@{}:before > PATH` brings a file back", end.step));
+            ui.hint(&format!(
+                "`piton show PATH@{}:before > PATH` restores a file",
+                end.step
+            ));
         }
         if let (Some(from), false) = (preview.from, preview.commits.is_empty()) {
-            ui.hint(&format!("`git branch NAME {}` brings the commits back", from.short()));
+            ui.hint(&format!(
+                "`git branch NAME {}` restores the commits",
+                from.short()
+            ));
         }
     }
     Ok(render::end(ui, &end.summary))
 }
 
-fn show(ui: &mut Ui, preview: &HardPreview) {
-    let from = preview.from.map_or_else(|| "no commit".to_owned(), |from| from.short());
-    ui.note(&format!("`{}` moves from {from} to {}", short(&preview.target), preview.to.short()));
+fn show(ui: &mut Ui, preview: &HardRollbackPreview) {
+    let from = preview
+        .from
+        .map_or_else(|| "no commit".to_owned(), |from| from.short());
+    ui.note(&format!(
+        "`{}` moves from {from} to {}",
+        short(&preview.target),
+        preview.to.short()
+    ));
     match preview.commits.len() {
         0 => {}
-        1 => ui.note("1 commit is left behind"),
-        count => ui.note(&format!("{count} commits are left behind")),
+        1 => ui.note("1 commit will be dropped from the branch"),
+        count => ui.note(&format!("{count} commits will be dropped from the branch")),
     }
     if !preview.discarded.is_empty() {
-        ui.note(&format!("work that is in no commit is discarded: {}", listed(&preview.discarded)));
+        ui.note(&format!(
+            "uncommitted changes will be discarded: {}",
+            listed(&preview.discarded)
+        ));
     }
     if !preview.left.is_empty() {
-        ui.warning(&format!("outside of checkpoints and left as they are: {}", listed(&preview.left)));
+        ui.warning(&format!(
+            "outside of checkpoints and left alone: {}",
+            listed(&preview.left)
+        ));
     }
 }
 

@@ -1,4 +1,4 @@
-//! `piton run`: a directive, step by step.
+//! `piton run`: runs a directive step by step.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,11 +13,12 @@ use crate::config::AgentCommand;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::CheckpointMode;
+use crate::item::tool::Isolation;
 use crate::journal::RunId;
 use crate::run::directive::pin::RunOptions;
 use crate::run::directive::preview;
-use crate::run::directive::{DirectiveRequest, Input, Prepared, Run, Worker};
-use crate::run::worktree::{self, Committed};
+use crate::run::directive::{DirectiveRequest, PreparedRun, Run, RunInput, Worker};
+use crate::run::linked_worktree::{self, CommittedState};
 
 /// Run a directive
 ///
@@ -71,6 +72,10 @@ pub(super) struct RunArguments {
     /// Program that does manual steps; it reads the instruction on stdin.
     #[arg(long, value_name = "COMMAND")]
     agent_cmd: Option<String>,
+    /// What the kernel lets that program do, as with `piton exec --isolation`; by default `trusted`, or the
+    /// setting `agent.isolation`.
+    #[arg(long, value_name = "LEVEL", value_parser = super::exec::parse_isolation)]
+    agent_isolation: Option<Isolation>,
     /// Accept less isolation than a tool asks for; the journal records this.
     #[arg(long)]
     allow_degraded: bool,
@@ -79,16 +84,24 @@ pub(super) struct RunArguments {
     lock_timeout: u64,
 }
 
-pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &RunArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let request = request(arguments, ctx)?;
     if arguments.worktree && !arguments.dry_run {
         return run_apart(request, ctx, ui);
     }
-    let prepared = match Prepared::new(ctx, &request) {
+    let prepared = match PreparedRun::new(ctx, &request) {
         Err(err) if arguments.dry_run => return Err(preview::explained(ctx, &request, err).into()),
         prepared => prepared?,
     };
-    prepared.notes().iter().chain(&prepared.unsigned_note()).for_each(|note| ui.warning(note));
+    prepared
+        .notes()
+        .iter()
+        .chain(&prepared.unsigned_note())
+        .for_each(|note| ui.warning(note));
     if arguments.dry_run {
         return plan::show(&preview::preview(ctx, &request, prepared), ui);
     }
@@ -101,45 +114,58 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
     } else if mode == CheckpointMode::Disabled {
         driver.warn("checkpoints are disabled: what the steps change cannot be undone");
     }
-    drive::to_the_end(&driver, run, Input::Go)
+    drive::to_the_end(&driver, run, RunInput::Go)
 }
 
-/// Runs a directive in a worktree of its own, which stays until `piton finish`.
+/// Runs a directive in its own worktree, which stays until `piton finish`.
 fn run_apart(request: DirectiveRequest, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    // What is wrong with the directive is told before there is a worktree.
-    let prepared = Prepared::new(ctx, &request)?;
-    prepared.notes().iter().chain(&prepared.unsigned_note()).for_each(|note| ui.warning(note));
+    // Report problems of the directive before a worktree is created.
+    let prepared = PreparedRun::new(ctx, &request)?;
+    prepared
+        .notes()
+        .iter()
+        .chain(&prepared.unsigned_note())
+        .for_each(|note| ui.warning(note));
     for file in prepared.files() {
-        if worktree::require_committed(ctx, &file)? == Committed::Differs {
-            ui.warning(&format!("`{}` runs as it is in the last commit", ctx.shown_path(&file).display()));
+        if linked_worktree::require_committed(ctx, &file)? == CommittedState::Differs {
+            ui.warning(&format!(
+                "`{}` runs as committed; your changes to it are not included",
+                ctx.shown_path(&file).display()
+            ));
         }
     }
     let id = RunId::new(ctx.now(), ctx.random_bits());
-    let apart = worktree::create(ctx, id)?;
-    let request = DirectiveRequest { run: Some(id), ..request };
+    let apart = linked_worktree::create(ctx, id)?;
+    let request = DirectiveRequest {
+        run: Some(id),
+        ..request
+    };
     let there = apart.context(ctx)?;
     let driver = Driver::new(ui);
     let mut show = |event: &_| driver.event(event);
-    let started =
-        Prepared::new(&there, &request).and_then(|prepared| Run::start(&there, &request, prepared, &mut show));
+    let started = PreparedRun::new(&there, &request)
+        .and_then(|prepared| Run::start(&there, &request, prepared, &mut show));
     let run = match started {
         Ok(run) => run,
         Err(err) => {
-            worktree::discard(ctx, &apart)?;
+            linked_worktree::discard(ctx, &apart)?;
             return Err(err.into());
         }
     };
     apart.notes.iter().for_each(|note| driver.note(note));
-    driver.note(&format!("works in `{}` on the branch `piton/{id}`", apart.path.display()));
-    let status = drive::to_the_end(&driver, run, Input::Go)?;
+    driver.note(&format!(
+        "works in `{}` on the branch `piton/{id}`",
+        apart.path.display()
+    ));
+    let status = drive::to_the_end(&driver, run, RunInput::Go)?;
     if status == ExitStatus::Waiting {
         let folder = apart.path.display();
         driver.hint(&format!(
-            "the run waits in `{folder}`: work there, and go on with `piton -C '{folder}' resume {id}`"
+            "the run waits in `{folder}`: work there, and continue with `piton -C '{folder}' resume {id}`"
         ));
     } else {
         driver.hint(&format!(
-            "`piton finish {id} --keep` brings it in, `--squash` as one commit, `--branch` leaves it to you"
+            "`piton finish {id} --keep` merges it, `--squash` as one commit, `--branch` leaves it on its branch"
         ));
     }
     Ok(status)
@@ -148,7 +174,12 @@ fn run_apart(request: DirectiveRequest, ctx: &Context, ui: &mut Ui) -> Result<Ex
 fn request(arguments: &RunArguments, ctx: &Context) -> Result<DirectiveRequest, Error> {
     Ok(DirectiveRequest {
         id: arguments.id.clone(),
-        inputs: arguments.file.as_deref().map(|file| read_values(file, ctx)).transpose()?.unwrap_or_default(),
+        inputs: arguments
+            .file
+            .as_deref()
+            .map(|file| read_values(file, ctx))
+            .transpose()?
+            .unwrap_or_default(),
         words: arguments.inputs.clone(),
         mode: arguments.checkpoint,
         options: RunOptions {
@@ -157,25 +188,37 @@ fn request(arguments: &RunArguments, ctx: &Context) -> Result<DirectiveRequest, 
             ask: arguments.ask,
             atomic: arguments.atomic,
             message: arguments.message.as_deref().map(redacted),
-            agent_command: arguments.agent_cmd.as_deref().map(|text| AgentCommand::from_folder(text, &ctx.cwd)),
+            agent_command: arguments
+                .agent_cmd
+                .as_deref()
+                .map(|text| AgentCommand::from_folder(text, &ctx.cwd)),
+            agent_isolation: arguments.agent_isolation,
         },
-        command: words(arguments),
+        command: argv(arguments),
         lock_timeout: Duration::from_secs(arguments.lock_timeout),
         run: None,
         worker: Worker::Program,
     })
 }
 
-/// How the run was started, for the journal. The values of inputs are written down with it.
-fn words(arguments: &RunArguments) -> Vec<String> {
-    let mut words = vec!["piton".to_owned(), "run".to_owned(), redacted(&arguments.id)];
+/// The command line of the run, for the journal. The values of inputs are recorded separately.
+fn argv(arguments: &RunArguments) -> Vec<String> {
+    let mut words = vec![
+        "piton".to_owned(),
+        "run".to_owned(),
+        redacted(&arguments.id),
+    ];
     for input in &arguments.inputs {
         words.extend(["--input".to_owned(), redacted(input)]);
     }
     if let Some(file) = &arguments.file {
         words.extend(["--inputs".to_owned(), redacted(&file.to_string_lossy())]);
     }
-    words.extend(arguments.checkpoint.map(|mode| format!("--checkpoint={}", mode.as_str())));
+    words.extend(
+        arguments
+            .checkpoint
+            .map(|mode| format!("--checkpoint={}", mode.as_str())),
+    );
     for (is_given, word) in [
         (arguments.ask, "--ask"),
         (arguments.atomic, "--atomic"),
@@ -188,5 +231,7 @@ fn words(arguments: &RunArguments) -> Vec<String> {
     if let Some(command) = &arguments.agent_cmd {
         words.extend(["--agent-cmd".to_owned(), redacted(command)]);
     }
+    let level = arguments.agent_isolation;
+    words.extend(level.map(|level| format!("--agent-isolation={}", level.as_str())));
     words
 }

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::item::finding::{Finding, Severity};
-use crate::problem::{Code, Level};
-use crate::validation::Report;
+use crate::problem::{Code, CodeLevel};
+use crate::validation::ValidationReport;
 
 /// Turns a report into a SARIF log.
-pub(super) fn log(report: &Report) -> Value {
+pub(super) fn log(report: &ValidationReport) -> Value {
     let rules: Vec<Value> = Code::of_findings().map(rule).collect();
     let results: Vec<Value> = report.findings.iter().map(result).collect();
     json!({
@@ -25,8 +25,8 @@ pub(super) fn log(report: &Report) -> Value {
 
 fn rule(code: Code) -> Value {
     let level = match code.level() {
-        Level::Error | Level::RunTime => "error",
-        Level::Warning | Level::ErrorWhenStrict => "warning",
+        CodeLevel::Error | CodeLevel::RunTime => "error",
+        CodeLevel::Warning | CodeLevel::ErrorWhenStrict => "warning",
     };
     json!({
         "id": code.as_str(),
@@ -59,7 +59,7 @@ fn result(finding: &Finding) -> Value {
     })
 }
 
-/// The file as a relative or `file:` URI, with everything escaped that a URI may not hold.
+/// The file as a relative or `file:` URI, with escapes.
 fn uri(finding: &Finding) -> String {
     let path = finding.file.to_string_lossy();
     let mut escaped = String::with_capacity(path.len());
@@ -67,9 +67,13 @@ fn uri(finding: &Finding) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
             escaped.push(char::from(byte));
         } else {
-            // Writing to a string cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(escaped, "%{byte:02X}");
         }
     }
-    if finding.file.is_absolute() { format!("file://{escaped}") } else { escaped }
+    if finding.file.is_absolute() {
+        format!("file://{escaped}")
+    } else {
+        escaped
+    }
 }

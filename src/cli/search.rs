@@ -1,14 +1,14 @@
-//! `piton search`: finding items by words.
+//! `piton search`: finds items by words.
 
 use std::num::NonZeroUsize;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::items::{Kind, Source};
+use super::items::{ItemKindArgument, SourceArgument};
 use super::ui::{Format, Ui, clean};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::item::search::{Cache, Hit, Index, Order, Query, Results, Scope};
+use crate::item::search::{Cache, Hit, Query, Results, SearchIndex, SearchOrder, SearchScope};
 use crate::item::store::{ItemKind, Layer};
 use crate::item::wording::shown;
 
@@ -32,7 +32,7 @@ pub(super) struct SearchArguments {
     words: Vec<String>,
     /// Only items of this type.
     #[arg(long = "type", value_enum, value_name = "TYPE")]
-    kind: Option<Kind>,
+    kind: Option<ItemKindArgument>,
     /// Show at most N results [default: 10, or all without words].
     #[arg(short = 'n', long, value_name = "N", value_parser = above_nothing)]
     limit: Option<NonZeroUsize>,
@@ -41,7 +41,7 @@ pub(super) struct SearchArguments {
     sort: Sort,
     /// Where to search.
     #[arg(long, value_enum, default_value_t, value_name = "SOURCE")]
-    pub(super) source: Source,
+    pub(super) source: SourceArgument,
     /// Only tools of this type, e.g. `python` or `api`.
     #[arg(long, value_name = "TYPE")]
     tool_type: Option<String>,
@@ -55,25 +55,36 @@ pub(super) struct SearchArguments {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Sort {
-    /// The best.
+    /// Best match first.
     #[default]
     Score,
-    /// The newest: by `updated_at` or the like, else its stamp, else its file.
+    /// Newest first: by `updated_at` or similar, else the stamp, else the file.
     Date,
-    /// The first in the alphabet.
+    /// By name.
     Name,
 }
 
 fn above_nothing(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|_| "must be a whole number above 0".to_owned())
+    text.parse()
+        .map_err(|_| "must be a whole number above 0".to_owned())
 }
 
-pub(super) fn run(arguments: &SearchArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &SearchArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     find(&query(arguments)?, ctx, ui)
 }
 
 fn find(query: &Query, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let index = Index::open(ctx.roots(), Some(Cache { folder: &ctx.cache_folder(), program: &ctx.program }));
+    let index = SearchIndex::open(
+        ctx.roots(),
+        Some(Cache {
+            folder: &ctx.cache_folder(),
+            program: &ctx.program,
+        }),
+    );
     ui.detail(&format!("index of items: {}", index.note()));
     let results = index.search(query);
     match ui.format() {
@@ -85,11 +96,16 @@ fn find(query: &Query, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> 
 }
 
 /// Lists all items of a kind by name.
-pub(super) fn list(kind: ItemKind, source: Source, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn list(
+    kind: ItemKind,
+    source: SourceArgument,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let query = Query {
         kind: Some(kind),
         scope: source.scope()?,
-        order: Order::Name,
+        order: SearchOrder::Name,
         limit: Some(usize::MAX),
         ..Query::default()
     };
@@ -106,22 +122,38 @@ fn query(arguments: &SearchArguments) -> Result<Query, Error> {
         category: arguments.category.clone(),
         tags: arguments.tags.clone(),
         order: match arguments.sort {
-            Sort::Score => Order::Score,
-            Sort::Date => Order::Date,
-            Sort::Name => Order::Name,
+            Sort::Score => SearchOrder::Score,
+            Sort::Date => SearchOrder::Date,
+            Sort::Name => SearchOrder::Name,
         },
         limit: arguments.limit.map(NonZeroUsize::get).or(unlimited),
         text,
     })
 }
 
-/// Prints one line per item, in columns; what an item is for ends at the edge of the terminal.
+/// Prints one line per item, in columns; descriptions end at the edge of the terminal.
 fn table(ui: &mut Ui, results: &Results) -> std::io::Result<()> {
     let is_list = results.query.trim().is_empty();
-    let score = |hit: &Hit| if is_list { String::new() } else { format!("{:.2}", hit.score) };
-    let rows: Vec<[String; 5]> = results.results.iter().map(|hit| row(hit, score(hit))).collect();
+    let score = |hit: &Hit| {
+        if is_list {
+            String::new()
+        } else {
+            format!("{:.2}", hit.score)
+        }
+    };
+    let rows: Vec<[String; 5]> = results
+        .results
+        .iter()
+        .map(|hit| row(hit, score(hit)))
+        .collect();
     let widths: Vec<usize> = (0..4)
-        .map(|at| rows.iter().filter_map(|row| row.get(at)).map(|text| text.width()).max().unwrap_or(0))
+        .map(|at| {
+            rows.iter()
+                .filter_map(|row| row.get(at))
+                .map(|text| text.width())
+                .max()
+                .unwrap_or(0)
+        })
         .collect();
     for [columns @ .., description] in &rows {
         let mut line = String::new();
@@ -130,8 +162,11 @@ fn table(ui: &mut Ui, results: &Results) -> std::io::Result<()> {
             line.push_str(&" ".repeat(width.saturating_sub(text.width()) + 2));
         }
         match Ui::width() {
-            // A sliver of text helps nobody.
-            Some(width) => line.push_str(&shortened(description, width.saturating_sub(line.width()).max(10))),
+            // Too short a description is useless.
+            Some(width) => line.push_str(&shortened(
+                description,
+                width.saturating_sub(line.width()).max(10),
+            )),
             None => line.push_str(description),
         }
         ui.line(line.trim_end())?;
@@ -140,13 +175,24 @@ fn table(ui: &mut Ui, results: &Results) -> std::io::Result<()> {
 }
 
 fn row(hit: &Hit, score: String) -> [String; 5] {
-    let one_line = |text: &str| clean(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned();
-    let category = if hit.category.is_empty() { "-" } else { hit.category.as_str() };
+    let one_line =
+        |text: &str| clean(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned();
+    let category = if hit.category.is_empty() {
+        "-"
+    } else {
+        hit.category.as_str()
+    };
     let place = match hit.source {
         Layer::Project => category.to_owned(),
         layer => format!("{category} ({layer})"),
     };
-    [score, hit.item_type.to_string(), one_line(&hit.name), one_line(&place), one_line(&hit.description)]
+    [
+        score,
+        hit.item_type.to_string(),
+        one_line(&hit.name),
+        one_line(&place),
+        one_line(&hit.description),
+    ]
 }
 
 fn shortened(text: &str, width: usize) -> String {
@@ -166,15 +212,18 @@ fn shortened(text: &str, width: usize) -> String {
     format!("{}…", cut.trim_end())
 }
 
-/// Says beside the result how much there is, and what to try when there is nothing.
-fn summary(ui: &mut Ui, index: &Index, query: &Query, results: &Results) {
+/// Prints the number of results, and suggestions if there are none.
+fn summary(ui: &mut Ui, index: &SearchIndex, query: &Query, results: &Results) {
     let (shown_count, total) = (results.results.len(), results.total);
     if total == 0 {
         nothing(ui, index, query);
     } else if shown_count < total {
         ui.note(&format!("{shown_count} of {total}; `--limit N` shows more"));
     } else {
-        ui.note(&format!("{total} {}", if total == 1 { "item" } else { "items" }));
+        ui.note(&format!(
+            "{total} {}",
+            if total == 1 { "item" } else { "items" }
+        ));
     }
     match index.broken() {
         0 => {}
@@ -185,28 +234,44 @@ fn summary(ui: &mut Ui, index: &Index, query: &Query, results: &Results) {
     }
 }
 
-fn nothing(ui: &mut Ui, index: &Index, query: &Query) {
+fn nothing(ui: &mut Ui, index: &SearchIndex, query: &Query) {
     let text = query.text.trim();
-    let is_filtered =
-        query.kind.is_some() || query.tool_type.is_some() || query.category.is_some() || !query.tags.is_empty();
-    let everywhere = Query { text: query.text.clone(), scope: Scope::All, limit: Some(1), ..Query::default() };
+    let is_filtered = query.kind.is_some()
+        || query.tool_type.is_some()
+        || query.category.is_some()
+        || !query.tags.is_empty();
+    let everywhere = Query {
+        text: query.text.clone(),
+        scope: SearchScope::All,
+        limit: Some(1),
+        ..Query::default()
+    };
     let elsewhere = index.search(&everywhere);
     if text.is_empty() {
-        ui.note(if is_filtered { "no item passes the filters" } else { "there are no items here" });
+        ui.note(if is_filtered {
+            "no item passes the filters"
+        } else {
+            "there are no items here"
+        });
     } else {
         ui.note(&format!("nothing fits `{}`", shown(text)));
     }
     if text.is_empty() && !is_filtered {
-        return ui.hint("`piton init` makes an example; `--source all` lists what is built in");
+        return ui.hint("`piton init` creates an example; `--source all` lists built-in items");
     }
     match elsewhere.results.first() {
-        Some(_) if is_filtered => ui.hint("leave out a filter: without them there is something"),
-        Some(hit) if query.scope != Scope::All => {
-            ui.hint(&format!("`--source all` finds the {} {} `{}`", hit.source, hit.item_type, hit.name));
+        Some(_) if is_filtered => ui.hint("remove a filter: there are results without them"),
+        Some(hit) if query.scope != SearchScope::All => {
+            ui.hint(&format!(
+                "`--source all` finds the {} {} `{}`",
+                hit.source, hit.item_type, hit.name
+            ));
         }
         _ => match index.nearest(text) {
             Some(name) => ui.hint(&format!("did you mean `{name}`?")),
-            None => ui.hint("`piton search` without words lists everything; `--source all` adds what is built in"),
+            None => ui.hint(
+                "`piton search` without words lists everything; `--source all` adds built-in items",
+            ),
         },
     }
 }

@@ -1,4 +1,4 @@
-//! `piton selftest`: whether piton keeps its promises on this machine and file system.
+//! `piton selftest`: checks that piton keeps its promises on this machine and file system.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,9 @@ use anstyle::AnsiColor;
 use super::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::run::selftest::{self, Check, Folder, Report, SelfTest, Status};
+use crate::run::selftest::{
+    self, SelfTest, SelftestCheck, SelftestFolder, SelftestReport, SelftestStatus,
+};
 
 /// Test commits, rollbacks and crash recovery in a temporary repository
 ///
@@ -37,15 +39,30 @@ pub(super) struct SelftestArguments {
     keep: bool,
 }
 
-pub(super) fn run(arguments: &SelftestArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &SelftestArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let place = match &arguments.place {
         Some(folder) => ctx.environment.enter(Some(folder))?,
         None => selftest::place_near(ctx),
     };
     #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
-    let seed = arguments.seed.unwrap_or_else(|| u64::from(ctx.random_bits() as u32));
-    let folder = if arguments.keep { Folder::Keep } else { Folder::Remove };
-    let asked = SelfTest { place, kills: arguments.torture, seed, folder };
+    let seed = arguments
+        .seed
+        .unwrap_or_else(|| u64::from(ctx.random_bits() as u32));
+    let folder = if arguments.keep {
+        SelftestFolder::Keep
+    } else {
+        SelftestFolder::Remove
+    };
+    let asked = SelfTest {
+        place,
+        kills: arguments.torture,
+        seed,
+        folder,
+    };
     ui.begin_live("selftest");
     let report = selftest::run(ctx, &asked, &mut |_| {});
     ui.end_live();
@@ -55,29 +72,50 @@ pub(super) fn run(arguments: &SelftestArguments, ctx: &Context, ui: &mut Ui) -> 
     } else {
         human(&report, ui)?;
     }
-    Ok(if report.passed { ExitStatus::Success } else { ExitStatus::Failure })
+    Ok(if report.passed {
+        ExitStatus::Success
+    } else {
+        ExitStatus::Failure
+    })
 }
 
-fn human(report: &Report, ui: &mut Ui) -> Result<(), Error> {
-    let width = report.checks.iter().map(|check| check.name.len()).max().unwrap_or_default();
+fn human(report: &SelftestReport, ui: &mut Ui) -> Result<(), Error> {
+    let width = report
+        .checks
+        .iter()
+        .map(|check| check.name.len())
+        .max()
+        .unwrap_or_default();
     for check in &report.checks {
         let (sign, color) = sign(check);
         let style = color.on_default().bold();
         let detail = super::clean(&check.detail).replace('\n', " ");
-        ui.rendered(&format!("{style}{sign}{style:#} {:<width$}  {detail}\n", check.name))?;
+        ui.rendered(&format!(
+            "{style}{sign}{style:#} {:<width$}  {detail}\n",
+            check.name
+        ))?;
         if let Some(hint) = &check.hint {
             ui.line(&format!("  {:<width$}  → {hint}", ""))?;
         }
     }
     if report.kept {
-        ui.note(&format!("the repository is in `{}`", report.folder.display()));
+        ui.note(&format!(
+            "the repository is in `{}`",
+            report.folder.display()
+        ));
     }
-    let count = |status| report.checks.iter().filter(|check| check.status == status).count();
+    let count = |status| {
+        report
+            .checks
+            .iter()
+            .filter(|check| check.status == status)
+            .count()
+    };
     let words = format!(
         "{} ok, {} limited, {} failed; {} kills, seed {}",
-        count(Status::Ok),
-        count(Status::Limited),
-        count(Status::Failed),
+        count(SelftestStatus::Ok),
+        count(SelftestStatus::Limited),
+        count(SelftestStatus::Failed),
         report.kills,
         report.seed
     );
@@ -89,10 +127,10 @@ fn human(report: &Report, ui: &mut Ui) -> Result<(), Error> {
     Ok(())
 }
 
-fn sign(check: &Check) -> (&'static str, AnsiColor) {
+fn sign(check: &SelftestCheck) -> (&'static str, AnsiColor) {
     match check.status {
-        Status::Ok => ("✓", AnsiColor::Green),
-        Status::Limited => ("!", AnsiColor::Yellow),
-        Status::Failed => ("✗", AnsiColor::Red),
+        SelftestStatus::Ok => ("✓", AnsiColor::Green),
+        SelftestStatus::Limited => ("!", AnsiColor::Yellow),
+        SelftestStatus::Failed => ("✗", AnsiColor::Red),
     }
 }

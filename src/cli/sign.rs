@@ -1,15 +1,16 @@
-//! `piton sign`: stamps, signatures of authors, and what they are worth.
+//! `piton sign`: makes and checks stamps and signatures.
 
 use std::path::PathBuf;
 
-use super::items::{self, Kind, Writing};
+use super::items::{self, ItemKindArgument, Writing};
 use super::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::item::store::{ItemKind, Layer};
+use crate::item::store::ItemKind;
 use crate::run::author::Authorship;
 use crate::run::items::{
-    CheckRequest, Checked, CheckedItem, ItemAnswer, Signed, SignedItem, Verb, check_signatures, sign_parameters,
+    CheckedItem, Home, ItemAnswer, ItemCommand, SignItems, SignatureReport, Signed, SignedItem,
+    check_signatures,
 };
 
 /// Stamp items, and sign them with your SSH key
@@ -37,10 +38,10 @@ pub(super) struct SignArguments {
     all: bool,
     /// Only items of this type.
     #[arg(long = "type", value_name = "TYPE", value_enum)]
-    kind: Option<Kind>,
+    kind: Option<ItemKindArgument>,
     /// Sign items of the `project`, or of the `user` in `~/.ai`.
     #[arg(long, value_name = "SOURCE", value_parser = parse_source, default_value = "project")]
-    pub(super) source: Layer,
+    source: Home,
     /// Check stamps and signatures, and write nothing.
     #[arg(long, conflicts_with_all = ["key", "dry_run", "checkpoint", "message", "lock_timeout"])]
     check: bool,
@@ -51,15 +52,34 @@ pub(super) struct SignArguments {
     writing: Writing,
 }
 
-fn parse_source(text: &str) -> Result<Layer, String> {
+impl SignArguments {
+    /// Whether the items are a project's.
+    pub(super) fn needs_project(&self) -> bool {
+        self.source == Home::Project
+    }
+
+    fn request(&self, patterns: Vec<String>) -> SignItems {
+        SignItems {
+            item_id: patterns,
+            item_type: self.kind.map(ItemKind::from),
+            source: self.source,
+        }
+    }
+}
+
+fn parse_source(text: &str) -> Result<Home, String> {
     match text {
-        "project" => Ok(Layer::Project),
-        "user" => Ok(Layer::User),
+        "project" => Ok(Home::Project),
+        "user" => Ok(Home::User),
         _ => Err("choose `project` or `user`: nothing else can be signed".to_owned()),
     }
 }
 
-pub(super) fn run(arguments: &SignArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &SignArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     if arguments.check {
         return check(arguments, ctx, ui);
     }
@@ -68,21 +88,21 @@ pub(super) fn run(arguments: &SignArguments, ctx: &Context, ui: &mut Ui) -> Resu
         (false, []) => return Err(Error::NothingToSign),
         (false, patterns) => patterns.to_vec(),
     };
-    let parameters = sign_parameters(&patterns, arguments.kind.map(ItemKind::from), arguments.source);
-    if arguments.source == Layer::User {
+    if arguments.source == Home::User {
         arguments.writing.refuse_checkpoint()?;
     }
-    let outcome = match &arguments.key {
-        None => items::perform(Verb::Sign, parameters, &arguments.writing, ctx, ui)?,
-        Some(key) => items::sign_as(key, parameters, &arguments.writing, ctx, ui)?,
-    };
+    let command = ItemCommand::Sign(arguments.request(patterns));
+    let key = arguments.key.as_deref();
+    let outcome = items::perform(command, &arguments.writing, key, ctx, ui)?;
     if ui.format() == Format::Json {
         ui.json(&outcome)?;
     }
     let status = items::end(&outcome, ui);
-    let Some(ItemAnswer::Sign(answer)) = outcome.answer else { return Ok(status) };
+    let Some(ItemAnswer::Sign(answer)) = outcome.answer else {
+        return Ok(status);
+    };
     if ui.format() == Format::Human {
-        told(&answer, arguments, ui)?;
+        print_signed(&answer, arguments, ui)?;
     }
     Ok(match status {
         ExitStatus::Success if !answer.failed.is_empty() => ExitStatus::Failure,
@@ -90,15 +110,30 @@ pub(super) fn run(arguments: &SignArguments, ctx: &Context, ui: &mut Ui) -> Resu
     })
 }
 
-fn told(answer: &Signed, arguments: &SignArguments, ui: &mut Ui) -> Result<(), Error> {
+fn print_signed(answer: &Signed, arguments: &SignArguments, ui: &mut Ui) -> Result<(), Error> {
     let head = |item: &SignedItem| item.hash.chars().take(12).collect::<String>();
-    let all = answer.signed.iter().chain(&answer.unchanged).map(|item| &item.name);
-    let width = all.chain(answer.failed.iter().map(|item| &item.name)).map(|name| name.chars().count()).max();
+    let all = answer
+        .signed
+        .iter()
+        .chain(&answer.unchanged)
+        .map(|item| &item.name);
+    let width = all
+        .chain(answer.failed.iter().map(|item| &item.name))
+        .map(|name| name.chars().count())
+        .max();
     let width = width.unwrap_or_default();
-    let done = if arguments.writing.dry_run { "would sign" } else { "signed" };
+    let done = if arguments.writing.dry_run {
+        "would sign"
+    } else {
+        "signed"
+    };
     for (word, items) in [(done, &answer.signed), ("unchanged", &answer.unchanged)] {
         for item in items {
-            let author = item.author.as_ref().map(|key| format!("  by {key}")).unwrap_or_default();
+            let author = item
+                .author
+                .as_ref()
+                .map(|key| format!("  by {key}"))
+                .unwrap_or_default();
             ui.line(&format!(
                 "{word:<10} {:<9}  {:width$}  {}  {}{author}",
                 item.item_type.to_string(),
@@ -109,15 +144,24 @@ fn told(answer: &Signed, arguments: &SignArguments, ui: &mut Ui) -> Result<(), E
         }
     }
     for item in &answer.failed {
-        ui.failure(&format!("{} `{}` ({}): {}", item.item_type, item.name, item.path, item.error));
+        ui.failure(&format!(
+            "{} `{}` ({}): {}",
+            item.item_type, item.name, item.path, item.error
+        ));
         if let Some(suggestion) = &item.suggestion {
             ui.hint(&suggestion.to_string());
         }
     }
-    let earlier: Vec<String> =
-        answer.signed.iter().filter_map(|item| Some(format!("`{}`", item.earlier_signature.as_ref()?))).collect();
+    let earlier: Vec<String> = answer
+        .signed
+        .iter()
+        .filter_map(|item| Some(format!("`{}`", item.earlier_signature.as_ref()?)))
+        .collect();
     if !earlier.is_empty() {
-        ui.warning(&format!("signatures of people that may be of other content: {}", earlier.join(", ")));
+        ui.warning(&format!(
+            "signatures that may be for other content: {}",
+            earlier.join(", ")
+        ));
         ui.hint("see with `piton sign --check`; sign as a person with `--key`");
     }
     let message = answer.message.replacen("signed", done, 1);
@@ -130,30 +174,44 @@ fn told(answer: &Signed, arguments: &SignArguments, ui: &mut Ui) -> Result<(), E
 }
 
 fn check(arguments: &SignArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let request = CheckRequest {
-        patterns: arguments.patterns.clone(),
-        kind: arguments.kind.map(ItemKind::from),
-        source: arguments.source,
-    };
+    let request = arguments.request(arguments.patterns.clone());
     let checked = check_signatures(ctx, &request)?;
     if ui.format() == Format::Json {
         ui.json(&checked)?;
     } else {
         lines(&checked, ui)?;
     }
-    Ok(if checked.valid { ExitStatus::Success } else { ExitStatus::Failure })
+    Ok(if checked.valid {
+        ExitStatus::Success
+    } else {
+        ExitStatus::Failure
+    })
 }
 
-fn lines(checked: &Checked, ui: &mut Ui) -> Result<(), Error> {
-    let width = checked.items.iter().map(|item| item.name.chars().count()).max().unwrap_or_default();
+fn lines(checked: &SignatureReport, ui: &mut Ui) -> Result<(), Error> {
+    let width = checked
+        .items
+        .iter()
+        .map(|item| item.name.chars().count())
+        .max()
+        .unwrap_or_default();
     for item in &checked.items {
         let by = match &item.author {
             Some(Authorship::Valid { name, .. }) => format!("  by {name}"),
             _ => String::new(),
         };
-        let problem = item.problem.as_ref().map(|problem| format!("  {problem}")).unwrap_or_default();
+        let problem = item
+            .problem
+            .as_ref()
+            .map(|problem| format!("  {problem}"))
+            .unwrap_or_default();
         let kind = item.item_type.to_string();
-        ui.line(&format!("{:<10} {kind:<9}  {:width$}  {}{by}{problem}", item.state(), item.name, item.path))?;
+        ui.line(&format!(
+            "{:<10} {kind:<9}  {:width$}  {}{by}{problem}",
+            item.state(),
+            item.name,
+            item.path
+        ))?;
     }
     if checked.valid {
         ui.success(&checked.message);
@@ -161,7 +219,12 @@ fn lines(checked: &Checked, ui: &mut Ui) -> Result<(), Error> {
     }
     ui.complaint(&checked.message);
     let wrong = |item: &&CheckedItem| !item.valid;
-    if let Some(suggestion) = checked.items.iter().filter(wrong).find_map(|item| item.suggestion.as_ref()) {
+    if let Some(suggestion) = checked
+        .items
+        .iter()
+        .filter(wrong)
+        .find_map(|item| item.suggestion.as_ref())
+    {
         ui.hint(&suggestion.to_string());
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! `piton tool`: listing, showing and running tools.
+//! `piton tool`: lists, shows and runs tools.
 
 mod accept;
 mod run;
@@ -6,7 +6,7 @@ mod show;
 
 use std::ffi::OsString;
 
-use super::items::Source;
+use super::items::SourceArgument;
 use super::{Format, Ui, search};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
@@ -14,7 +14,7 @@ use crate::item::store::ItemKind;
 use crate::run::tool::ToolResult;
 
 pub(super) use run::read_values;
-pub(super) use show::{author_of, told_signature, with_author};
+pub(super) use show::{author_of, signature_text, with_author};
 
 /// List, show and run tools.
 #[derive(Debug, clap::Args)]
@@ -25,14 +25,14 @@ Examples:
   piton tool run greet --param who=Ada   Run a tool")]
 pub(super) struct ToolArguments {
     #[command(subcommand)]
-    command: ToolCommand,
+    command: ToolSubcommand,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum ToolCommand {
-    List(ListArguments),
-    Run(Box<run::RunArguments>),
-    Show(show::ShowArguments),
+enum ToolSubcommand {
+    List(ToolListArguments),
+    Run(Box<run::ToolRunArguments>),
+    Show(show::ToolShowArguments),
     Accept(accept::AcceptArguments),
 }
 
@@ -45,42 +45,52 @@ Examples:
   piton tool list                  Tools of this project and your own
   piton tool list --source all     Include built-in tools
   piton tool list --format json    Print JSON")]
-struct ListArguments {
+struct ToolListArguments {
     /// Where to look.
     #[arg(long, value_enum, default_value_t)]
-    source: Source,
+    source: SourceArgument,
 }
 
-/// Whether a command line will call a tool, seen before it is parsed; a wrong guess costs little.
+/// Guesses before parsing whether a command line calls a tool; a wrong guess costs little.
 pub(super) fn is_call(words: &[OsString]) -> bool {
     let says = |at: usize, word: &str| words.get(at).is_some_and(|found| found == word);
-    let only_asks = words.iter().any(|word| word == "--dry-run" || word == "--help" || word == "-h");
+    let only_asks = words
+        .iter()
+        .any(|word| word == "--dry-run" || word == "--help" || word == "-h");
     says(1, "tool") && says(2, "run") && !only_asks
 }
 
 impl ToolArguments {
-    /// What `--format json` ends with when the command could not be done, where that has a shape of its own.
+    /// The last line of `--format json` for a failed command, if it has a special form.
     pub(super) fn failure(&self, err: &Error) -> Option<ToolResult> {
         match &self.command {
-            ToolCommand::Run(run) => Some(run::failure(run, err)),
-            ToolCommand::List(_) | ToolCommand::Show(_) | ToolCommand::Accept(_) => None,
+            ToolSubcommand::Run(run) => Some(run::failure(run, err)),
+            ToolSubcommand::List(_) | ToolSubcommand::Show(_) | ToolSubcommand::Accept(_) => None,
         }
     }
 
-    /// The formats in which the result can be written.
+    /// The supported output formats.
     pub(super) fn formats(&self) -> &'static [Format] {
         match self.command {
-            ToolCommand::List(_) | ToolCommand::Run(_) | ToolCommand::Accept(_) => &[Format::Human, Format::Json],
-            ToolCommand::Show(_) => &[Format::Human, Format::Json, Format::Markdown, Format::Yaml],
+            ToolSubcommand::List(_) | ToolSubcommand::Run(_) | ToolSubcommand::Accept(_) => {
+                &[Format::Human, Format::Json]
+            }
+            ToolSubcommand::Show(_) => {
+                &[Format::Human, Format::Json, Format::Markdown, Format::Yaml]
+            }
         }
     }
 }
 
-pub(super) fn run(arguments: &ToolArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &ToolArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     match &arguments.command {
-        ToolCommand::List(list) => search::list(ItemKind::Tool, list.source, ctx, ui),
-        ToolCommand::Run(run) => run::run(run, ctx, ui),
-        ToolCommand::Show(show) => show::run(show, ctx, ui),
-        ToolCommand::Accept(accept) => accept::run(accept, ctx, ui),
+        ToolSubcommand::List(list) => search::list(ItemKind::Tool, list.source, ctx, ui),
+        ToolSubcommand::Run(run) => run::run(run, ctx, ui),
+        ToolSubcommand::Show(show) => show::run(show, ctx, ui),
+        ToolSubcommand::Accept(accept) => accept::run(accept, ctx, ui),
     }
 }

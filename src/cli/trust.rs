@@ -1,4 +1,4 @@
-//! `piton trust`: whose signatures count.
+//! `piton trust`: manages trusted signers.
 
 use std::io::Read as _;
 
@@ -8,7 +8,7 @@ use crate::error::{Error, ExitStatus};
 use crate::run::error::RunError;
 use crate::run::trust::{self, TrustChange, TrustError, Trusted};
 
-/// The most that is read as a key.
+/// The maximum size of a key.
 const MAX_KEY: u64 = 64 * 1024;
 
 /// Manage the keys you trust to sign items
@@ -24,7 +24,7 @@ pub(super) struct TrustArguments {
 #[derive(Debug, clap::Subcommand)]
 enum TrustCommand {
     Add(AddArguments),
-    List(ListArguments),
+    List(TrustListArguments),
     Revoke(RevokeArguments),
 }
 
@@ -50,7 +50,7 @@ pub(super) struct AddArguments {
 Examples:
   piton trust list
   piton trust list --format json")]
-pub(super) struct ListArguments {}
+pub(super) struct TrustListArguments {}
 
 /// Revoke a key.
 #[derive(Debug, clap::Args)]
@@ -64,14 +64,28 @@ pub(super) struct RevokeArguments {
     name: String,
 }
 
-pub(super) fn run(arguments: &TrustArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &TrustArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     match &arguments.command {
         TrustCommand::Add(add) => {
-            let key = if add.key == "-" { typed()? } else { add.key.clone() };
-            told(&trust::add(ctx, &key, add.name.as_deref()).map_err(RunError::from)?, ui)
+            let key = if add.key == "-" {
+                typed()?
+            } else {
+                add.key.clone()
+            };
+            print_change(
+                &trust::add(ctx, &key, add.name.as_deref()).map_err(RunError::from)?,
+                ui,
+            )
         }
         TrustCommand::List(_) => list(ctx, ui),
-        TrustCommand::Revoke(revoke) => told(&trust::revoke(ctx, &revoke.name).map_err(RunError::from)?, ui),
+        TrustCommand::Revoke(revoke) => print_change(
+            &trust::revoke(ctx, &revoke.name).map_err(RunError::from)?,
+            ui,
+        ),
     }
 }
 
@@ -80,12 +94,12 @@ fn typed() -> Result<String, Error> {
     let read = std::io::stdin().take(MAX_KEY).read_to_end(&mut bytes);
     read.map_err(|_| RunError::from(TrustError::NotAKey))?;
     let mut text = String::from_utf8_lossy(&bytes).into_owned();
-    // A file of that name is not meant.
+    // A line feed makes it a key text, not a file name.
     text.push('\n');
     Ok(text)
 }
 
-fn told(change: &TrustChange, ui: &mut Ui) -> Result<ExitStatus, Error> {
+fn print_change(change: &TrustChange, ui: &mut Ui) -> Result<ExitStatus, Error> {
     if ui.format() == Format::Json {
         ui.json(change)?;
         return Ok(ExitStatus::Success);
@@ -110,20 +124,39 @@ fn list(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
         return Ok(ExitStatus::Success);
     }
     if all.is_empty() {
-        ui.note(&format!("nobody is trusted: `{}` names nobody", trust.allowed.display()));
-        ui.hint("`piton trust add KEY.pub --as NAME` trusts somebody's signatures");
+        ui.note(&format!("no trusted keys in `{}`", trust.allowed.display()));
+        ui.hint("`piton trust add KEY.pub --as NAME` adds one");
     }
     lines(&all, ui)?;
     Ok(ExitStatus::Success)
 }
 
 fn lines(signers: &[Trusted], ui: &mut Ui) -> Result<(), Error> {
-    let width = |of: fn(&Trusted) -> &str| signers.iter().map(|it| of(it).chars().count()).max().unwrap_or_default();
-    let (names, kinds) = (width(|signer| &signer.name), width(|signer| &signer.key_type));
+    let width = |of: fn(&Trusted) -> &str| {
+        signers
+            .iter()
+            .map(|it| of(it).chars().count())
+            .max()
+            .unwrap_or_default()
+    };
+    let (names, kinds) = (
+        width(|signer| &signer.name),
+        width(|signer| &signer.key_type),
+    );
     for signer in signers {
-        let Trusted { name, key_type, fingerprint, file, line, .. } = signer;
+        let Trusted {
+            name,
+            key_type,
+            fingerprint,
+            file,
+            line,
+            ..
+        } = signer;
         let validity = validity(signer);
-        ui.line(&format!("{name:names$}  {key_type:kinds$}  {fingerprint}  {validity}  {}:{line}", file.display()))?;
+        ui.line(&format!(
+            "{name:names$}  {key_type:kinds$}  {fingerprint}  {validity}  {}:{line}",
+            file.display()
+        ))?;
     }
     Ok(())
 }
@@ -137,9 +170,18 @@ fn validity(signer: &Trusted) -> String {
         words.push("not for items".to_owned());
     }
     if signer.cert_authority {
-        words.push("vouches for others".to_owned());
+        words.push("certificate authority".to_owned());
     }
     words.extend(signer.valid_after.iter().map(|time| format!("from {time}")));
-    words.extend(signer.valid_before.iter().map(|time| format!("until {time}")));
-    if words.is_empty() { "always".to_owned() } else { words.join(", ") }
+    words.extend(
+        signer
+            .valid_before
+            .iter()
+            .map(|time| format!("until {time}")),
+    );
+    if words.is_empty() {
+        "always".to_owned()
+    } else {
+        words.join(", ")
+    }
 }

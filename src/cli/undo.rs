@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::exec::words;
+use super::exec::argv;
 use super::render;
 use super::ui::{Format, Ui};
 use crate::checkpoint::object::ObjectId;
@@ -12,10 +12,10 @@ use crate::error::{Error, ExitStatus};
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::Event;
 use crate::journal::summary::CheckpointStatus;
-use crate::run::past::repo_paths;
-use crate::run::recovery;
+use crate::run::project_history::repo_paths;
+use crate::run::recovery::{self, OnFault};
 use crate::run::session::RunRequest;
-use crate::run::undo::{self, Action, Effect, Preview};
+use crate::run::undo::{self, FileEffect, UndoAction, UndoPreview};
 
 /// Undo the last step, or the one you name
 ///
@@ -85,45 +85,77 @@ pub(super) struct RestoreArguments {
     dry_run: bool,
 }
 
-pub(super) fn run_undo(arguments: &UndoArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run_undo(
+    arguments: &UndoArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let action = match (&arguments.name, &arguments.to) {
-        (_, Some(to)) => Action::UndoTo(to),
-        (Some(name), None) => Action::UndoNamed(name),
-        (None, None) => Action::Undo,
+        (_, Some(to)) => UndoAction::UndoTo(to),
+        (Some(name), None) => UndoAction::UndoNamed(name),
+        (None, None) => UndoAction::Undo,
     };
     perform(ctx, ui, action, arguments.dry_run)
 }
 
-pub(super) fn run_redo(arguments: &RedoArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let action = arguments.name.as_deref().map_or(Action::Redo, Action::RedoNamed);
+pub(super) fn run_redo(
+    arguments: &RedoArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    let action = arguments
+        .name
+        .as_deref()
+        .map_or(UndoAction::Redo, UndoAction::RedoNamed);
     perform(ctx, ui, action, arguments.dry_run)
 }
 
-fn perform(ctx: &Context, ui: &mut Ui, action: Action<'_>, is_dry: bool) -> Result<ExitStatus, Error> {
+fn perform(
+    ctx: &Context,
+    ui: &mut Ui,
+    action: UndoAction<'_>,
+    is_dry: bool,
+) -> Result<ExitStatus, Error> {
     if is_dry {
         return show_preview(ui, &undo::preview(ctx, action)?);
     }
     let more: Vec<OsString> = match action {
-        Action::Undo | Action::Redo => Vec::new(),
-        Action::UndoTo(name) => vec!["--to".into(), name.into()],
-        Action::UndoNamed(name) | Action::UndoRun(name) | Action::RedoNamed(name) => vec![name.into()],
+        UndoAction::Undo | UndoAction::Redo => Vec::new(),
+        UndoAction::UndoTo(name) => vec!["--to".into(), name.into()],
+        UndoAction::UndoNamed(name) | UndoAction::UndoRun(name) | UndoAction::RedoNamed(name) => {
+            vec![name.into()]
+        }
     };
     let request = request(action.as_str(), &more);
-    let summary = undo::perform(ctx, action, &request, &mut |event| match (ui.format(), event) {
-        // What was done is said below.
-        (Format::Human, Event::CheckpointSkipped { .. } | Event::NoChanges { .. }) => {}
-        _ => render::event(ui, event),
-    })?;
+    let summary = undo::perform(
+        ctx,
+        action,
+        &request,
+        None,
+        &mut |event| match (ui.format(), event) {
+            // The result is printed below.
+            (Format::Human, Event::CheckpointSkipped { .. } | Event::NoChanges { .. }) => {}
+            _ => render::event(ui, event),
+        },
+    )?;
     let status = render::end(ui, &summary);
-    if let (Format::Human, ExitStatus::Success, Some(step)) = (ui.format(), status, summary.steps.first())
+    if let (Format::Human, ExitStatus::Success, Some(step)) =
+        (ui.format(), status, summary.steps.first())
         && let Some(changed) = &step.checkpoint
     {
         match changed.status {
             CheckpointStatus::NoChanges => {
-                ui.note(&format!("{}: nothing to do, its changes are not there any more", step.name));
+                ui.note(&format!(
+                    "{}: nothing to do, its changes are gone",
+                    step.name
+                ));
             }
             CheckpointStatus::Skipped => {
-                ui.success(&format!("{} ({})", step.name, render::files(changed.files_changed)));
+                ui.success(&format!(
+                    "{} ({})",
+                    step.name,
+                    render::files(changed.files_changed)
+                ));
             }
             _ => {}
         }
@@ -131,13 +163,17 @@ fn perform(ctx: &Context, ui: &mut Ui, action: Action<'_>, is_dry: bool) -> Resu
     Ok(status)
 }
 
-pub(super) fn run_restore(arguments: &RestoreArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run_restore(
+    arguments: &RestoreArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let paths = repo_paths(ctx, &arguments.paths)?;
     if arguments.dry_run {
         return show_preview(ui, &undo::preview_restore(ctx, &arguments.name, &paths)?);
     }
-    // What was cut off is brought to an end first: the preview is about what follows.
-    recovery::recover_now(ctx, &mut |event| render::event(ui, event))?;
+    // Recover interrupted runs first: the preview is about the state after that.
+    recovery::recover_now(ctx, OnFault::Retry, &mut |event| render::event(ui, event))?;
     if ui.format() == Format::Human {
         for file in undo::preview_restore(ctx, &arguments.name, &paths)?.files {
             ui.note(&format!("{:<12}{}", file.effect.as_str(), file.path));
@@ -145,12 +181,16 @@ pub(super) fn run_restore(arguments: &RestoreArguments, ctx: &Context, ui: &mut 
     }
     let request = request("restore", &[OsString::from(&arguments.name)]);
     let show = &mut |event: &_| render::event(ui, event);
-    let summary = undo::restore(ctx, &arguments.name, &paths, &request, show)?;
+    let summary = undo::restore(ctx, &arguments.name, &paths, &request, None, show)?;
     Ok(render::end(ui, &summary))
 }
 
-fn show_preview(ui: &mut Ui, preview: &Preview) -> Result<ExitStatus, Error> {
-    let status = if preview.has_conflicts() { ExitStatus::Failure } else { ExitStatus::Success };
+fn show_preview(ui: &mut Ui, preview: &UndoPreview) -> Result<ExitStatus, Error> {
+    let status = if preview.has_conflicts() {
+        ExitStatus::Failure
+    } else {
+        ExitStatus::Success
+    };
     if ui.format() == Format::Json {
         ui.json(preview)?;
         return Ok(status);
@@ -163,11 +203,15 @@ fn show_preview(ui: &mut Ui, preview: &Preview) -> Result<ExitStatus, Error> {
     }
     if !preview.commits.is_empty() {
         let commits: Vec<String> = preview.commits.iter().map(ObjectId::short).collect();
-        ui.note(&format!("a new commit would take back {}", commits.join(", ")));
+        ui.note(&format!("a new commit would undo {}", commits.join(", ")));
     }
     if preview.has_conflicts() {
         ui.warning("files have changed in the same lines since: nothing would be done");
-    } else if preview.files.iter().all(|file| file.effect == Effect::Unchanged) {
+    } else if preview
+        .files
+        .iter()
+        .all(|file| file.effect == FileEffect::Unchanged)
+    {
         ui.note("nothing to do");
     }
     Ok(status)
@@ -176,7 +220,7 @@ fn show_preview(ui: &mut Ui, preview: &Preview) -> Result<ExitStatus, Error> {
 fn request(name: &str, more: &[OsString]) -> RunRequest {
     RunRequest {
         name: name.to_owned(),
-        command: words(name, more),
+        command: argv(name, more),
         mode: CheckpointMode::Auto,
         lock_timeout: Duration::ZERO,
         directive: None,

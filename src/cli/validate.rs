@@ -1,4 +1,4 @@
-//! `piton validate`: every finding in one pass.
+//! `piton validate`: reports all findings in one pass.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::error::{Error, ExitStatus};
 use crate::item::finding::{Finding, Severity, Strength};
 use crate::item::store::ItemStore;
 use crate::problem::Code;
-use crate::validation::{self, Counts, Options, Report};
+use crate::validation::{self, Counts, ValidationOptions, ValidationReport};
 
 /// Check directives, tools, knowledge and settings
 ///
@@ -35,20 +35,38 @@ pub(super) struct ValidateArguments {
     pub(super) strict: bool,
 }
 
-pub(super) fn run(arguments: &ValidateArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let strength = if ctx.config.strict() { Strength::Strict } else { Strength::Lenient };
+pub(super) fn run(
+    arguments: &ValidateArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    let strength = if ctx.config.strict() {
+        Strength::Strict
+    } else {
+        Strength::Lenient
+    };
     let mut store = ItemStore::open(ctx.roots(), strength);
     let paths = selected(arguments, ctx, &mut store, strength)?;
-    let report = validation::validate_items(&store, &Options { paths, ..Options::of(ctx) });
+    let report = validation::validate_items(
+        &store,
+        &ValidationOptions {
+            paths,
+            ..ValidationOptions::of(ctx)
+        },
+    );
     match ui.format() {
         Format::Json => ui.json(&report)?,
         Format::Sarif => ui.json(&sarif::log(&report))?,
         Format::Human | Format::Markdown | Format::Yaml => human(&report, &ctx.root, ui)?,
     }
-    Ok(if report.valid { ExitStatus::Success } else { ExitStatus::Invalid })
+    Ok(if report.valid {
+        ExitStatus::Success
+    } else {
+        ExitStatus::Invalid
+    })
 }
 
-/// The paths to look at, absolute; files outside the folders of items are taken in.
+/// The absolute paths to validate; adds files outside the folders of items.
 fn selected(
     arguments: &ValidateArguments,
     ctx: &Context,
@@ -57,12 +75,19 @@ fn selected(
 ) -> Result<Vec<PathBuf>, Error> {
     let mut paths = Vec::new();
     for path in &arguments.paths {
-        let absolute = resolve(path, ctx).map_err(|source| Error::Read { file: path.clone(), source })?;
-        let is_item_folder = absolute.starts_with(ctx.project_items()) || ctx.root.starts_with(&absolute);
-        // A part of a folder tool means the tool.
-        let absolute = store.tool_folder(&absolute).map(Path::to_path_buf).unwrap_or(absolute);
-        let is_known =
-            is_item_folder && (absolute.is_dir() || store.knows(&absolute) || is_beside_items(&absolute, ctx));
+        let absolute = resolve(path, ctx).map_err(|source| Error::Read {
+            file: path.clone(),
+            source,
+        })?;
+        let is_item_folder =
+            absolute.starts_with(ctx.project_items()) || ctx.root.starts_with(&absolute);
+        // A file of a folder tool selects the tool.
+        let absolute = store
+            .tool_folder(&absolute)
+            .map(Path::to_path_buf)
+            .unwrap_or(absolute);
+        let is_known = is_item_folder
+            && (absolute.is_dir() || store.knows(&absolute) || is_beside_items(&absolute, ctx));
         if !is_known && (is_item_folder || !store.adopt(&absolute, strength)) {
             return Err(Error::NotAnItem(path.clone()));
         }
@@ -71,7 +96,7 @@ fn selected(
     Ok(paths)
 }
 
-/// A path as the store knows it: without links, except those that lead from `.ai/` to somewhere else.
+/// A path as the store has it: without links, except those that lead from `.ai/` to somewhere else.
 fn resolve(path: &Path, ctx: &Context) -> io::Result<PathBuf> {
     let items = ctx.project_items();
     let target = ctx.cwd.join(path).canonicalize()?;
@@ -83,19 +108,34 @@ fn resolve(path: &Path, ctx: &Context) -> io::Result<PathBuf> {
             plain.push(part);
         }
     }
-    // Behind a link, `..` leads elsewhere than to the folder before it.
+    // Behind a link, `..` is not the folder before it.
     let is_same = plain.canonicalize().is_ok_and(|plain| plain == target);
-    Ok(if !target.starts_with(&items) && plain.starts_with(&items) && is_same { plain } else { target })
+    Ok(
+        if !target.starts_with(&items) && plain.starts_with(&items) && is_same {
+            plain
+        } else {
+            target
+        },
+    )
 }
 
-/// Files of `.ai/` that are no items and yet are looked at, or belong to items.
+/// Files in `.ai/` that are no items but are validated, or belong to items.
 fn is_beside_items(path: &Path, ctx: &Context) -> bool {
-    let folders = ["config.yaml", "extractors", "parsers", "schemas", "tools/lib"];
-    folders.iter().any(|name| path.starts_with(ctx.project_items().join(name)))
+    let folders = [
+        "config.yaml",
+        "extractors",
+        "parsers",
+        "schemas",
+        "tools/lib",
+    ];
+    folders
+        .iter()
+        .any(|name| path.starts_with(ctx.project_items().join(name)))
 }
 
-/// Prints a report for people: findings as data, the summary as talk. Their files are below `root`.
-pub(super) fn human(report: &Report, root: &Path, ui: &mut Ui) -> Result<(), Error> {
+/// Prints a report for people: findings as data, the summary as a message. The files are relative
+/// to `root`.
+pub(super) fn human(report: &ValidationReport, root: &Path, ui: &mut Ui) -> Result<(), Error> {
     findings(report, root, ui)?;
     for (language, reason) in &report.unchecked {
         ui.warning(&format!("{language} scripts were not all parsed: {reason}"));
@@ -105,25 +145,34 @@ pub(super) fn human(report: &Report, root: &Path, ui: &mut Ui) -> Result<(), Err
 }
 
 /// Prints the findings alone.
-pub(super) fn findings(report: &Report, root: &Path, ui: &mut Ui) -> Result<(), Error> {
+pub(super) fn findings(report: &ValidationReport, root: &Path, ui: &mut Ui) -> Result<(), Error> {
     let mut diagnostics = Diagnostics::new(root);
-    let (unsigned, others): (Vec<&Finding>, Vec<&Finding>) = report
-        .findings
-        .iter()
-        .partition(|finding| finding.code == Code::Unsigned && finding.severity == Severity::Warning);
+    let (unsigned, others): (Vec<&Finding>, Vec<&Finding>) =
+        report.findings.iter().partition(|finding| {
+            finding.code == Code::Unsigned && finding.severity == Severity::Warning
+        });
     for finding in others {
         ui.rendered(&diagnostics.render(finding))?;
     }
     match unsigned.as_slice() {
         [] => {}
         [finding] => ui.rendered(&diagnostics.render(finding))?,
-        several => ui.warning(&format!("{} items are not signed; `--format json` lists them", several.len())),
+        several => ui.warning(&format!(
+            "{} items are not signed; `--format json` lists them",
+            several.len()
+        )),
     }
     Ok(())
 }
 
-fn summary(report: &Report, ui: &mut Ui) {
-    let of = |severity| report.findings.iter().filter(|finding| finding.severity == severity).count();
+fn summary(report: &ValidationReport, ui: &mut Ui) {
+    let of = |severity| {
+        report
+            .findings
+            .iter()
+            .filter(|finding| finding.severity == severity)
+            .count()
+    };
     let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
     let counts = report.items;
     let looked_at = format!(
@@ -132,18 +181,25 @@ fn summary(report: &Report, ui: &mut Ui) {
         plural(counts.directives, "directive", "directives"),
         plural(counts.knowledge, "knowledge entry", "knowledge entries"),
     );
-    let found = format!("{}, {}", plural(errors, "error", "errors"), plural(warnings, "warning", "warnings"));
+    let found = format!(
+        "{}, {}",
+        plural(errors, "error", "errors"),
+        plural(warnings, "warning", "warnings")
+    );
     if report.valid {
         ui.success(&format!("{looked_at}: {found}"));
         if counts == Counts::default() {
-            ui.hint("there are no items here; `piton init` makes an example");
+            ui.hint("there are no items here; `piton init` creates an example");
         }
     } else {
         ui.failure(&format!("{looked_at}: {found}"));
-        let first = report.findings.iter().find(|finding| finding.severity == Severity::Error);
+        let first = report
+            .findings
+            .iter()
+            .find(|finding| finding.severity == Severity::Error);
         if let Some(finding) = first {
             ui.hint(&format!(
-                "`piton help {}` explains it with a mended example; `piton help codes` lists all",
+                "`piton help {}` explains it with a corrected example; `piton help codes` lists all",
                 finding.code
             ));
         }
@@ -152,5 +208,9 @@ fn summary(report: &Report, ui: &mut Ui) {
 
 /// `1 tool`, `2 tools`.
 pub(super) fn plural(count: usize, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {many}") }
+    if count == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{count} {many}")
+    }
 }

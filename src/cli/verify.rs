@@ -1,15 +1,15 @@
-//! `piton verify`: whether journals, commits and refs still tell the same story.
+//! `piton verify`: checks that journals, commits and refs match.
 
 use std::collections::BTreeSet;
 
 use super::ui::{Format, Ui};
 use crate::audit::reference;
 use crate::audit::trail;
-use crate::audit::verification::{self, Scope, Verification};
+use crate::audit::verification::{self, Verification, VerificationScope};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::journal;
 use crate::journal::event::Acceptance;
+use crate::journal::{self, KeyFile};
 use crate::run::acceptance;
 use crate::run::error::RunError;
 use crate::run::session::open_repository;
@@ -49,7 +49,11 @@ pub(super) struct VerifyArguments {
     reason: Option<String>,
 }
 
-pub(super) fn run(arguments: &VerifyArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &VerifyArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     if let Some(reason) = &arguments.reason {
         return accept(&arguments.accept, reason, ctx, ui);
     }
@@ -57,18 +61,30 @@ pub(super) fn run(arguments: &VerifyArguments, ctx: &Context, ui: &mut Ui) -> Re
     let scope = match &arguments.run {
         Some(name) => {
             let mut runs = journal::list(&repository.runs_folder()).map_err(RunError::from)?;
-            runs.extend(trail::foreign(&repository, &runs).map_err(RunError::from)?.into_iter().map(|(run, _)| run));
-            Scope::Run(reference::find_run(&runs, name).map_err(RunError::from)?)
+            runs.extend(
+                trail::foreign(&repository, &runs)
+                    .map_err(RunError::from)?
+                    .into_iter()
+                    .map(|(run, _)| run),
+            );
+            VerificationScope::Run(reference::find_run(&runs, name).map_err(RunError::from)?)
         }
-        None if arguments.all => Scope::All,
-        None => Scope::WorkTree(repository.top().to_string_lossy().into_owned()),
+        None if arguments.all => VerificationScope::All,
+        None => VerificationScope::WorkTree(repository.top().to_string_lossy().into_owned()),
     };
-    let found = verification::verify(&repository, &scope).map_err(RunError::from)?;
+    let key = KeyFile::of(ctx.settings_folder().as_deref())
+        .read()
+        .map_err(RunError::from)?;
+    let found = verification::verify(&repository, &scope, key.as_ref()).map_err(RunError::from)?;
     match ui.format() {
         Format::Json => ui.json(&found)?,
         _ => show(ui, &found)?,
     }
-    Ok(if found.breaks.is_empty() { ExitStatus::Success } else { ExitStatus::Failure })
+    Ok(if found.breaks.is_empty() {
+        ExitStatus::Success
+    } else {
+        ExitStatus::Failure
+    })
 }
 
 fn accept(steps: &[String], reason: &str, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
@@ -77,9 +93,19 @@ fn accept(steps: &[String], reason: &str, ctx: &Context, ui: &mut Ui) -> Result<
         ui.json(&recorded)?;
         return Ok(ExitStatus::Success);
     }
-    for Acceptance { of, instead, by, .. } in &recorded.accepted {
-        let commits: Vec<String> = instead.iter().map(|accepted| accepted.commit.short()).collect();
-        let what = if commits.is_empty() { "that its commit is gone".to_owned() } else { commits.join(", ") };
+    for Acceptance {
+        of, instead, by, ..
+    } in &recorded.accepted
+    {
+        let commits: Vec<String> = instead
+            .iter()
+            .map(|accepted| accepted.commit.short())
+            .collect();
+        let what = if commits.is_empty() {
+            "that its commit is gone".to_owned()
+        } else {
+            commits.join(", ")
+        };
         ui.success(&format!("{of}: {by} accepts {what}"));
     }
     Ok(ExitStatus::Success)
@@ -99,16 +125,23 @@ fn show(ui: &mut Ui, found: &Verification) -> Result<(), Error> {
     }
     if found.elsewhere > 0 {
         let runs = if found.elsewhere == 1 { "run" } else { "runs" };
-        ui.note(&format!("note: {} {runs} of other clones: `piton verify --all` looks at them", found.elsewhere));
+        ui.note(&format!(
+            "note: {} {runs} of other clones: `piton verify --all` checks them",
+            found.elsewhere
+        ));
     }
-    let plural = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let (runs, checkpoints) = (plural(found.runs, "run"), plural(found.checkpoints, "checkpoint"));
+    let plural =
+        |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let (runs, checkpoints) = (
+        plural(found.runs, "run"),
+        plural(found.checkpoints, "checkpoint"),
+    );
     if found.breaks.is_empty() {
         ui.success(&format!("{runs}, {checkpoints} verified"));
     } else {
         let breaks = plural(found.breaks.len() as u64, "break");
         ui.complaint(&format!("{breaks} in {runs}, {checkpoints}"));
-        // Each way out once: the first of its kind shows how.
+        // Print each kind of hint once.
         let mut told = BTreeSet::new();
         for one in &found.breaks {
             if let Some(suggestion) = one.suggestion.as_ref().filter(|_| told.insert(one.code)) {

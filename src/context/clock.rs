@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,7 +35,11 @@ impl Clock {
         }
         let parsed = |variable, expected: &str, value: &OsStr| {
             let value = value.to_string_lossy().into_owned();
-            InvalidVariable { variable, expected: expected.to_owned(), value }
+            InvalidVariable {
+                variable,
+                expected: expected.to_owned(),
+                value,
+            }
         };
         let start = environment.find(CLOCK).map(|value| {
             let time = value.to_str().and_then(|text| text.parse().ok());
@@ -44,16 +49,25 @@ impl Clock {
             let number = value.to_str().and_then(|text| text.parse().ok());
             number.ok_or_else(|| parsed(SEED, "a number", value))
         });
-        Ok(Self { start: start.transpose()?, seed: seed.transpose()?, ..Self::default() })
+        Ok(Self {
+            start: start.transpose()?,
+            seed: seed.transpose()?,
+            ..Self::default()
+        })
     }
 
     /// To the millisecond, which run ids can hold.
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads the clock"
+    )]
     pub(super) fn now(&self) -> Timestamp {
         let now = match self.start {
             Some(start) => {
                 let seconds = self.readings.fetch_add(1, Ordering::Relaxed);
-                start.saturating_add(SignedDuration::from_secs(seconds.cast_signed())).unwrap_or(start)
+                start
+                    .saturating_add(SignedDuration::from_secs(seconds.cast_signed()))
+                    .unwrap_or(start)
             }
             None => Timestamp::now(),
         };
@@ -63,7 +77,8 @@ impl Clock {
     pub(super) fn random_bits(&self) -> u128 {
         if let Some(seed) = self.seed {
             let draw = self.draws.fetch_add(1, Ordering::Relaxed).wrapping_mul(2);
-            let half = |number: u64| u128::from(mixed(seed.wrapping_add(draw).wrapping_add(number)));
+            let half =
+                |number: u64| u128::from(mixed(seed.wrapping_add(draw).wrapping_add(number)));
             return half(0) << 64 | half(1);
         }
         let mut bytes = [0; 16];
@@ -76,7 +91,14 @@ impl Clock {
     }
 }
 
-/// The output function of `SplitMix64`: neighbouring numbers become unlike ones.
+/// Bytes that no other process can guess; none of a test's seed.
+pub(super) fn fresh_secret() -> io::Result<[u8; 32]> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The output function of `SplitMix64`: it maps similar numbers to very different ones.
 fn mixed(number: u64) -> u64 {
     let mut z = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -91,7 +113,10 @@ mod tests {
     use super::*;
 
     fn clock(variables: &[(&str, &str)]) -> Result<Clock, InvalidVariable> {
-        let variables: BTreeMap<_, _> = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let variables: BTreeMap<_, _> = variables
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
         Clock::of(&Environment::new(variables, "/".into()))
     }
 
@@ -115,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn without_variables_time_goes_on_and_bits_are_new() {
+    fn without_variables_time_continues_and_bits_are_new() {
         let clock = clock(&[]).unwrap();
         let first = clock.now();
         assert!(first.as_millisecond() > 1_600_000_000_000);
@@ -132,6 +157,9 @@ mod tests {
             "the variable `PITON_TEST_CLOCK` must be a time such as `2026-01-02T03:04:05Z`, not `yesterday`"
         );
         let err = clock(&[(SEED, "-1")]).unwrap_err();
-        assert_eq!(err.to_string(), "the variable `PITON_TEST_SEED` must be a number, not `-1`");
+        assert_eq!(
+            err.to_string(),
+            "the variable `PITON_TEST_SEED` must be a number, not `-1`"
+        );
     }
 }

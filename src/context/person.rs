@@ -1,7 +1,7 @@
-//! The person at the terminal, where a front door has one to ask.
+//! The person at the terminal, if a front door has one to ask.
 //!
-//! A front door that can ask gives its [`Context`](super::Context) a [`Person`]. Without one every question is answered
-//! with no, so what a question protects stays as it is.
+//! A front door that can ask gives its [`Context`](super::Context) a [`Person`]. Without one every
+//! question is answered with no, which is always the safe answer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,16 +10,15 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 pub struct Person(Option<Arc<Ask>>);
 
-/// A question goes in; true comes out when the person has said yes.
+/// Takes a question; returns true if the person says yes.
 type Ask = dyn Fn(&str) -> bool + Send + Sync;
 
 impl Person {
-    /// A person who can be asked.
     pub fn new(ask: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(ask)))
     }
 
-    /// Whether the person says yes to a question; no where there is no person.
+    /// Whether the person says yes to a question; false without a person.
     pub fn agrees(&self, question: impl FnOnce() -> String) -> bool {
         self.0.as_ref().is_some_and(|ask| ask(&question()))
     }
@@ -27,6 +26,10 @@ impl Person {
 
 impl fmt::Debug for Person {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(if self.0.is_some() { "Person(…)" } else { "Person(none)" })
+        formatter.write_str(if self.0.is_some() {
+            "Person(…)"
+        } else {
+            "Person(none)"
+        })
     }
 }

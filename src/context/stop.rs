@@ -18,25 +18,30 @@ pub struct Stop(Arc<Listeners>);
 #[derive(Debug, Default)]
 struct Listeners {
     asked: AtomicBool,
-    ears: Mutex<Vec<Ear>>,
+    ears: Mutex<Vec<StopListener>>,
 }
 
 /// A listener: the flag to set, and the socket that wakes it.
 #[derive(Clone, Debug)]
-pub struct Ear {
+pub struct StopListener {
     received: Weak<AtomicUsize>,
     bell: Weak<UnixStream>,
 }
 
-impl Ear {
+impl StopListener {
     /// Holds weak references, so it does not keep its owner alive.
     pub fn new(received: &Arc<AtomicUsize>, bell: &Arc<UnixStream>) -> Self {
-        Self { received: Arc::downgrade(received), bell: Arc::downgrade(bell) }
+        Self {
+            received: Arc::downgrade(received),
+            bell: Arc::downgrade(bell),
+        }
     }
 
     /// Asks the owner to end.
     pub fn ring(&self) {
-        let (Some(received), Some(bell)) = (self.received.upgrade(), self.bell.upgrade()) else { return };
+        let (Some(received), Some(bell)) = (self.received.upgrade(), self.bell.upgrade()) else {
+            return;
+        };
         // Keep a signal that arrived first as the reason.
         let _ = received.compare_exchange(0, TERMINATED, Ordering::SeqCst, Ordering::SeqCst);
         // A full socket wakes the reader as well.
@@ -49,14 +54,14 @@ impl Stop {
     pub fn ask(&self) {
         self.0.asked.store(true, Ordering::SeqCst);
         let ears = std::mem::take(&mut *self.0.ears.lock().unwrap_or_else(PoisonError::into_inner));
-        ears.iter().for_each(Ear::ring);
+        ears.iter().for_each(StopListener::ring);
     }
 
     pub fn is_asked(&self) -> bool {
         self.0.asked.load(Ordering::SeqCst)
     }
 
-    pub fn attach(&self, ear: &Ear) {
+    pub fn attach(&self, ear: &StopListener) {
         {
             let mut ears = self.0.ears.lock().unwrap_or_else(PoisonError::into_inner);
             ears.retain(|ear| ear.bell.strong_count() > 0);
@@ -79,17 +84,20 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_attached_before_or_after_hears_it_and_nobody_else() {
+    fn listeners_attached_before_or_after_are_woken_and_no_others() {
         let (stop, other) = (Stop::default(), Stop::default());
         let (early, early_bell, _w1) = ear();
         let (late, late_bell, _w2) = ear();
         let (foreign, foreign_bell, _w3) = ear();
-        stop.attach(&Ear::new(&early, &early_bell));
-        other.attach(&Ear::new(&foreign, &foreign_bell));
+        stop.attach(&StopListener::new(&early, &early_bell));
+        other.attach(&StopListener::new(&foreign, &foreign_bell));
         stop.ask();
-        stop.attach(&Ear::new(&late, &late_bell));
+        stop.attach(&StopListener::new(&late, &late_bell));
         let heard = |received: &Arc<AtomicUsize>| received.load(Ordering::SeqCst);
-        assert_eq!((heard(&early), heard(&late), heard(&foreign)), (TERMINATED, TERMINATED, 0));
+        assert_eq!(
+            (heard(&early), heard(&late), heard(&foreign)),
+            (TERMINATED, TERMINATED, 0)
+        );
         assert!(stop.is_asked() && !other.is_asked());
     }
 }

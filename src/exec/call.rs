@@ -6,6 +6,7 @@
 
 mod error;
 mod helper;
+mod judged;
 mod result;
 
 use std::collections::BTreeMap;
@@ -16,25 +17,26 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 pub use super::container::end_abandoned as end_abandoned_containers;
 pub use super::python::bootstrap::Raised;
 pub use error::CallError;
-pub use helper::{Asked, Reply, enter, reply};
-pub use result::{Read, raised, read_result, read_value};
+pub use helper::{HelperReply, RequestedCall, enter, reply};
+use judged::{JudgedScript, judged_bytes};
+pub use result::{ReadResult, raised, read_result, read_value};
 pub(super) use result::{exact, returned};
 
 use super::interrupt::Interrupts;
-use super::invocation::{Action, Invocation, Process, Python, Script};
-use super::python::bootstrap::{Entry, Run};
-use super::python::venv::{self, Wanted};
-use super::subprocess::resolve;
+use super::invocation::{Action, Invocation, Process, Python};
+use super::isolation::Confinement;
+use super::private_folder::{PrivateFolder, PrivateUse};
+use super::python::bootstrap::{ScriptEntry, ScriptRun};
+use super::python::venv::{self, VenvRequest};
+use super::subprocess::{SubprocessError, resolve};
 use super::supervisor::{Channel, Ended, MARK, Stream, Supervisor, SupervisorError, Work};
-use super::worker::Job;
-use super::{container, http, web};
-use crate::item::signature::hex;
-use crate::item::source::{files_below, read_bytes};
+use super::worker::WorkerJob;
+use super::{container, http, toolchain, web};
+use crate::item::source::files_below;
 
 const MAX_SCRIPT: u64 = 64 * 1024 * 1024;
 
@@ -58,14 +60,16 @@ pub struct Machine {
     /// The run id, passed to the tool.
     pub run: String,
     /// Timeouts for processes other than the tool.
-    pub patience: Patience,
-    pub files: Files,
+    pub patience: CallTimeouts,
+    pub files: AllowedFiles,
+    /// What the kernel lets parsers and installers do, besides writing to what they make.
+    pub confinement: Option<Confinement>,
 }
 
 /// Which files may run on behalf of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Files {
+pub enum AllowedFiles {
     /// Any file it finds.
     #[default]
     Any,
@@ -75,31 +79,47 @@ pub enum Files {
 
 /// Timeouts for processes other than the tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct CallTimeouts {
     /// For each step of creating an environment.
     pub installer: Duration,
     /// For a parser of the project or user.
     pub parser: Duration,
 }
 
-impl Default for Patience {
+impl Default for CallTimeouts {
     fn default() -> Self {
-        Self { installer: Duration::from_mins(10), parser: Duration::from_secs(30) }
+        Self {
+            installer: Duration::from_mins(10),
+            parser: Duration::from_secs(30),
+        }
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Progress<'p> {
+pub enum CallProgress<'p> {
     /// A slow preparation has begun, e.g. installing packages.
     Preparing(&'p str),
     Output(Stream, &'p [u8]),
 }
 
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedCall {
     pub work: Work,
     /// The private home; dropping it deletes the folder.
-    pub home: Option<tempfile::TempDir>,
+    pub home: Option<PrivateFolder>,
+    /// The copy of its script, if it runs from one.
+    _script: Option<PrivateFolder>,
+}
+
+impl PreparedCall {
+    /// A call that needs no private folders.
+    pub(super) fn plain(work: Work) -> Self {
+        Self {
+            work,
+            home: None,
+            _script: None,
+        }
+    }
 }
 
 /// Starts a supervisor. Each supervisor runs one work.
@@ -117,7 +137,11 @@ impl Starter<'_> {
     }
 
     /// Like [`Self::run`], passing the output to `hear`.
-    pub(super) fn run_aloud(&mut self, work: &Work, hear: &mut dyn FnMut(Stream, &[u8])) -> Result<Ended, CallError> {
+    pub(super) fn run_aloud(
+        &mut self,
+        work: &Work,
+        hear: &mut dyn FnMut(Stream, &[u8]),
+    ) -> Result<Ended, CallError> {
         Ok((self.supervisor)()?.run(work, self.interrupts, hear)?)
     }
 }
@@ -125,16 +149,44 @@ impl Starter<'_> {
 /// Whether a parser of the project or user reads the result. It is one more program that runs for
 /// the tool.
 pub fn runs_parser(invocation: &Invocation, machine: &Machine) -> bool {
-    invocation.outputs.parser.as_deref().is_some_and(|name| super::parser::is_custom(name, machine))
+    invocation
+        .outputs
+        .parser
+        .as_deref()
+        .is_some_and(|name| super::parser::is_custom(name, machine))
+}
+
+/// Whether a call starts processes besides the tool: a parser in one of these folders, or an installer
+/// of packages.
+pub fn has_helpers(invocation: &Invocation, folders: [Option<&Path>; 3]) -> bool {
+    let process = invocation.action.program();
+    let has_installer = process
+        .and_then(|process| process.python.as_ref())
+        .is_some_and(|python| python.venv || !python.dependencies.is_empty());
+    let parser = invocation.outputs.parser.as_deref();
+    has_installer || parser.is_some_and(|name| super::parser::file_of(name, folders).is_some())
 }
 
 /// Files that run for a tool but are not part of it: library modules, and a parser in one of these
 /// folders.
 pub fn borrowed_files(invocation: &Invocation, folders: [Option<&Path>; 3]) -> Vec<PathBuf> {
-    let python = invocation.action.program().and_then(|process| process.python.as_ref());
-    let modules = python.into_iter().flat_map(|python| python.lib_imports.values()).flat_map(|file| module_files(file));
-    let parser = invocation.outputs.parser.as_deref().and_then(|name| super::parser::file_of(name, folders));
-    modules.chain(parser).chain(container::borrowed_files(invocation)).collect()
+    let python = invocation
+        .action
+        .program()
+        .and_then(|process| process.python.as_ref());
+    let modules = python
+        .into_iter()
+        .flat_map(|python| python.lib_imports.values())
+        .flat_map(|file| module_files(file));
+    let parser = invocation
+        .outputs
+        .parser
+        .as_deref()
+        .and_then(|name| super::parser::file_of(name, folders));
+    modules
+        .chain(parser)
+        .chain(container::borrowed_files(invocation))
+        .collect()
 }
 
 /// The files of a module. A package has all files of its folder except bytecode, which is not read.
@@ -145,39 +197,79 @@ fn module_files(module: &Path) -> Vec<PathBuf> {
         _ => return vec![module.to_path_buf()],
     };
     let is_read = |path: &Path| !path.iter().any(|part| part == "__pycache__");
-    files_below(folder).into_iter().map(|(path, _)| path).filter(|path| is_read(path)).collect()
+    files_below(folder)
+        .into_iter()
+        .map(|(path, _)| path)
+        .filter(|path| is_read(path))
+        .collect()
 }
 
 /// Prepares the program, the environment and the packages of a call.
 pub fn prepare(
     invocation: &Invocation,
+    confinement: Option<&Confinement>,
     machine: &Machine,
     supervisor: &NewSupervisor<'_>,
     interrupts: &mut Interrupts,
-    tell: &mut dyn FnMut(Progress<'_>),
-) -> Result<Prepared, CallError> {
+    tell: &mut dyn FnMut(CallProgress<'_>),
+) -> Result<PreparedCall, CallError> {
     let process = match &invocation.action {
         Action::Process(process) => process,
         Action::Container(container) => {
-            return container::prepare(container, invocation, machine, &mut Starter { supervisor, interrupts }, tell);
+            return container::prepare(
+                container,
+                invocation,
+                machine,
+                &mut Starter {
+                    supervisor,
+                    interrupts,
+                },
+                tell,
+            );
         }
-        Action::Http(_) | Action::Mcp(_) | Action::Meta(_) => return prepare_worker(invocation, machine),
+        Action::Http(_) | Action::Mcp(_) | Action::Meta(_) => {
+            return prepare_worker(invocation, confinement, machine);
+        }
     };
+    let mut confinement = toolchain::open_caches(&invocation.caches, confinement.cloned())?;
     let source = process.script.as_ref().map(judged_bytes).transpose()?;
-    let mut environment: BTreeMap<OsString, OsString> =
-        process.environment.iter().map(|(name, text)| (name.into(), text.value.clone().into())).collect();
-    environment.insert(MARK.into(), machine.run.clone().into());
-    if machine.files == Files::Covered && process.python.is_none() {
-        environment.entry("PYTHONPYCACHEPREFIX".into()).or_insert_with(|| NO_BYTECODE.into());
-    }
+    let mut environment = process_environment(process, machine);
     let home = enter_private_home(&mut environment, machine)?;
-    let mut program = find(process.program.value.as_ref(), &environment, &process.folder)?;
-    if let Some(python) = process.python.as_ref().filter(|it| it.venv || !it.dependencies.is_empty()) {
-        let tool = invocation.chain.first().map(|link| link.id.as_str()).unwrap_or_default();
-        let wanted = Wanted { tool, python: &program, dependencies: &python.dependencies };
-        let venv = venv::ensure(wanted, machine, &mut Starter { supervisor, interrupts }, tell)?;
+    let mut program = find(
+        process.program.value.as_ref(),
+        &environment,
+        &process.folder,
+    )?;
+    if let Some(python) = process
+        .python
+        .as_ref()
+        .filter(|it| it.venv || !it.dependencies.is_empty())
+    {
+        let tool = invocation
+            .chain
+            .first()
+            .map(|link| link.id.as_str())
+            .unwrap_or_default();
+        let wanted = VenvRequest {
+            tool,
+            python: &program,
+            dependencies: &python.dependencies,
+        };
+        let venv = venv::ensure(
+            wanted,
+            machine,
+            &mut Starter {
+                supervisor,
+                interrupts,
+            },
+            tell,
+        )?;
         venv.enter(&mut environment);
         program = venv.python();
+        confinement = confinement.map(|it| it.and_visible(&venv.folder));
+    }
+    if confinement.as_ref().is_some_and(|it| it.hides(&program)) {
+        return Err(SubprocessError::Hidden(program).into());
     }
     let mut work = Work {
         argv: vec![process.program.value.clone().into()],
@@ -187,38 +279,94 @@ pub fn prepare(
         input: process.input.clone(),
         timeout: Some(invocation.timeout),
         limits: process.limits,
+        confinement,
         ..Work::default()
     };
-    match (&process.python, &process.script, &source) {
-        (Some(python), Some(script), Some(source)) => {
-            call_python(&mut work, process, python, (&script.path, source), invocation, machine);
+    let script = process.script.as_ref().zip(source.as_deref());
+    let copy = match (&process.python, script) {
+        (Some(python), Some((script, source))) => {
+            let script = (&*script.path, source);
+            call_python(&mut work, process, python, script, invocation, machine);
+            None
         }
-        _ => work.argv.extend(process.arguments.iter().map(|text| text.value.clone().into())),
+        (_, script) => {
+            let words = process
+                .arguments
+                .iter()
+                .map(|text| text.value.clone().into())
+                .collect();
+            let judged = match script {
+                Some(script) => judged::bind(&work.program, words, script, machine)?,
+                None => JudgedScript {
+                    arguments: words,
+                    copy: None,
+                },
+            };
+            work.argv.extend(judged.arguments);
+            judged.copy
+        }
+    };
+    Ok(PreparedCall {
+        work,
+        home,
+        _script: copy,
+    })
+}
+
+fn process_environment(process: &Process, machine: &Machine) -> BTreeMap<OsString, OsString> {
+    let mut environment: BTreeMap<OsString, OsString> = process
+        .environment
+        .iter()
+        .map(|(name, text)| (name.into(), text.value.clone().into()))
+        .collect();
+    environment.insert(MARK.into(), machine.run.clone().into());
+    if machine.files == AllowedFiles::Covered && process.python.is_none() {
+        environment
+            .entry("PYTHONPYCACHEPREFIX".into())
+            .or_insert_with(|| NO_BYTECODE.into());
     }
-    Ok(Prepared { work, home })
+    environment
 }
 
 /// Prepares a worker process, in which piton itself makes the call.
-fn prepare_worker(invocation: &Invocation, machine: &Machine) -> Result<Prepared, CallError> {
+fn prepare_worker(
+    invocation: &Invocation,
+    confinement: Option<&Confinement>,
+    machine: &Machine,
+) -> Result<PreparedCall, CallError> {
     let job = match &invocation.action {
-        Action::Http(call) => Job::Http(Box::new(http::Job::new(call, invocation, machine))),
+        Action::Http(call) => {
+            WorkerJob::Http(Box::new(http::HttpJob::new(call, invocation, machine)))
+        }
         // `Servers::attend` completes this once a server is running.
         Action::Mcp(_) => {
-            let mut work = Work { timeout: Some(invocation.timeout), ..Work::default() };
-            work.environment.insert(MARK.into(), machine.run.clone().into());
-            return Ok(Prepared { work, home: None });
+            let mut work = Work {
+                timeout: Some(invocation.timeout),
+                confinement: toolchain::open_caches(&invocation.caches, confinement.cloned())?,
+                ..Work::default()
+            };
+            work.environment
+                .insert(MARK.into(), machine.run.clone().into());
+            return Ok(PreparedCall::plain(work));
         }
         Action::Meta(meta) => {
-            return Ok(Prepared { work: enter(meta, invocation, &[], machine), home: None });
+            return Ok(PreparedCall::plain(enter(meta, invocation, &[], machine)));
         }
-        Action::Process(_) | Action::Container(_) => return Err(CallError::NoResult { function: "work" }),
+        Action::Process(_) | Action::Container(_) => {
+            return Err(CallError::NoResult { function: "work" });
+        }
     };
-    let mut work = Work { timeout: Some(invocation.timeout), ..job.work(&machine.program) };
-    work.environment.insert(MARK.into(), machine.run.clone().into());
+    let mut work = Work {
+        timeout: Some(invocation.timeout),
+        ..job.work(&machine.program)
+    };
+    work.environment
+        .insert(MARK.into(), machine.run.clone().into());
     if matches!(invocation.action, Action::Http(_)) {
-        work.environment.extend(web::variables(&machine.environment));
+        work.environment
+            .extend(web::variables(&machine.environment));
     }
-    Ok(Prepared { work, home: None })
+    Ok(PreparedCall::plain(work))
 }
 
 /// Runs the interpreter with exactly the bytes that were checked.
@@ -230,17 +378,28 @@ fn call_python(
     invocation: &Invocation,
     machine: &Machine,
 ) {
-    let words: Vec<&str> = process.arguments.iter().map(|text| text.value.as_str()).collect();
+    let words: Vec<&str> = process
+        .arguments
+        .iter()
+        .map(|text| text.value.as_str())
+        .collect();
     // Words before the script are options of the interpreter.
     let at = words.iter().position(|word| Path::new(word) == script);
     let (options, arguments) = match at {
-        Some(at) => (words.get(..at).unwrap_or_default(), words.get(at + 1..).unwrap_or_default()),
+        Some(at) => (
+            words.get(..at).unwrap_or_default(),
+            words.get(at + 1..).unwrap_or_default(),
+        ),
         None => (&[][..], words.as_slice()),
     };
     let parameters = Value::Object(invocation.parameters.clone());
-    let entry = if python.calls_main { Entry::Main(&parameters) } else { Entry::Script };
+    let entry = if python.calls_main {
+        ScriptEntry::Main(&parameters)
+    } else {
+        ScriptEntry::Script
+    };
     let library = machine.root.join(".ai").join("tools").join("lib");
-    let run = Run {
+    let run = ScriptRun {
         script,
         source,
         entry,
@@ -253,27 +412,20 @@ fn call_python(
     // Python finds its virtual environment by the path that it was started with.
     work.argv = vec![work.program.clone().into()];
     work.argv.extend(options.iter().map(OsString::from));
-    work.argv.extend(run.words());
+    work.argv.extend(run.argv());
     work.input = run.input();
-    work.channel = if python.calls_main { Channel::Private } else { Channel::None };
-}
-
-/// The bytes of a script, if they are still those that were checked.
-fn judged_bytes(script: &Script) -> Result<Vec<u8>, CallError> {
-    let bytes = read_bytes(&script.path, MAX_SCRIPT)
-        .map_err(|source| CallError::ScriptUnreadable { script: script.path.clone(), source })?;
-    if hex(&Sha256::digest(&bytes)) == script.sha256 {
-        Ok(bytes)
+    work.channel = if python.calls_main {
+        Channel::Private
     } else {
-        Err(CallError::ScriptChanged { script: script.path.clone() })
-    }
+        Channel::None
+    };
 }
 
 /// Gives a process a private home, unless `HOME` is set.
 pub(super) fn enter_private_home(
     environment: &mut BTreeMap<OsString, OsString>,
     machine: &Machine,
-) -> Result<Option<tempfile::TempDir>, CallError> {
+) -> Result<Option<PrivateFolder>, CallError> {
     if environment.contains_key(OsStr::new("HOME")) {
         return Ok(None);
     }
@@ -283,16 +435,17 @@ pub(super) fn enter_private_home(
 }
 
 /// Creates a folder, readable only by this user, for one call or for the servers of a run.
-pub(super) fn private_folder(machine: &Machine) -> Result<tempfile::TempDir, CallError> {
-    tempfile::Builder::new()
-        .prefix(&prefix_of_homes(&machine.run))
-        .tempdir_in(&machine.temporary)
-        .map_err(|source| CallError::Home { folder: machine.temporary.clone(), source })
+pub(super) fn private_folder(machine: &Machine) -> Result<PrivateFolder, CallError> {
+    let purpose = PrivateUse::Home(&machine.run);
+    PrivateFolder::create(&machine.temporary, purpose).map_err(|source| CallError::Home {
+        folder: machine.temporary.clone(),
+        source,
+    })
 }
 
 /// Removes private homes that a killed run has left.
 pub fn remove_homes(temporary: &Path, run: &str) {
-    let prefix = prefix_of_homes(run);
+    let prefix = PrivateUse::Home(run).prefix();
     for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
         // Only folders are ours; a symlink or file of such a name is not.
         let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -303,16 +456,15 @@ pub fn remove_homes(temporary: &Path, run: &str) {
     }
 }
 
-fn prefix_of_homes(run: &str) -> String {
-    format!("piton-home-{run}-")
-}
-
 /// Finds a program on the `PATH` of an environment.
 pub(super) fn find(
     program: &OsStr,
     environment: &BTreeMap<OsString, OsString>,
     folder: &Path,
 ) -> Result<PathBuf, CallError> {
-    let search_path = environment.get(OsStr::new("PATH")).map(OsString::as_os_str).unwrap_or_default();
+    let search_path = environment
+        .get(OsStr::new("PATH"))
+        .map(OsString::as_os_str)
+        .unwrap_or_default();
     Ok(resolve(program, search_path, folder)?)
 }

@@ -22,28 +22,43 @@ impl ExecutorChain<'_> {
     /// The ids along the chain, the tool first.
     pub fn ids(&self) -> Vec<ItemId> {
         let executors = self.executors.iter().map(|item| item.id.clone());
-        std::iter::once(self.tool.manifest.tool_id.clone()).chain(executors).collect()
+        std::iter::once(self.tool.manifest.tool_id.clone())
+            .chain(executors)
+            .collect()
     }
 
     /// Checks that the executor can run this kind of tool. The resolved item decides, not a suffix
     /// of its name.
     pub fn check_kinds(&self) -> Result<(), ChainError> {
         let tool = &self.tool.manifest;
-        let (Some(kind), Some(id)) = (self.executor_kind(), tool.executor.as_ref()) else { return Ok(()) };
-        let ends_in = |primitive: &str| self.executors.last().is_some_and(|item| item.id.as_str() == primitive);
-        let inline_server = tool.config.contains_key("transport") || tool.config.contains_key("command");
+        let (Some(kind), Some(id)) = (self.executor_kind(), tool.executor.as_ref()) else {
+            return Ok(());
+        };
+        let ends_in = |primitive: &str| {
+            self.executors
+                .last()
+                .is_some_and(|item| item.id.as_str() == primitive)
+        };
+        let inline_server =
+            tool.config.contains_key("transport") || tool.config.contains_key("command");
         let (message, suggestion) = match tool.kind {
             ToolKind::Script if kind != ToolKind::Runtime => (
                 format!("Script executor must be a runtime, got: {id}"),
                 "use `python_runtime`, `bash_runtime` or `node_runtime`; a tool of type `cli` needs no runtime",
             ),
-            ToolKind::Api if !ends_in("http_client") => {
-                (format!("API tools must use executor: http_client, got: {id}"), "write `executor: http_client`")
-            }
-            ToolKind::McpTool if kind != ToolKind::McpServer && !(kind == ToolKind::Primitive && inline_server) => (
-                format!("MCP tools must reference an mcp_server, got: {id}"),
-                "name a tool of type `mcp_server`, or give `config.transport`",
+            ToolKind::Api if !ends_in("http_client") => (
+                format!("API tools must use executor: http_client, got: {id}"),
+                "write `executor: http_client`",
             ),
+            ToolKind::McpTool
+                if kind != ToolKind::McpServer
+                    && !(kind == ToolKind::Primitive && inline_server) =>
+            {
+                (
+                    format!("MCP tools must reference an mcp_server, got: {id}"),
+                    "name a tool of type `mcp_server`, or give `config.transport`",
+                )
+            }
             ToolKind::McpServer if kind != ToolKind::Primitive => (
                 format!("MCP servers must use subprocess or http_client, got: {id}"),
                 "write `executor: subprocess` (stdio) or `executor: http_client` (url)",
@@ -56,12 +71,17 @@ impl ExecutorChain<'_> {
                 format!("Docker tools must use executor: docker_runtime, got: {id}"),
                 "write `executor: docker_runtime`",
             ),
-            ToolKind::Cli if !ends_in("subprocess") => {
-                (format!("CLI tools must run through subprocess, got: {id}"), "write `executor: subprocess`")
-            }
+            ToolKind::Cli if !ends_in("subprocess") => (
+                format!("CLI tools must run through subprocess, got: {id}"),
+                "write `executor: subprocess`",
+            ),
             _ => return Ok(()),
         };
-        Err(ChainError::WrongKind { message, suggestion, chain: self.ids() })
+        Err(ChainError::WrongKind {
+            message,
+            suggestion,
+            chain: self.ids(),
+        })
     }
 
     /// Checks every link: a tool cannot use a runtime that itself cannot run.
@@ -69,9 +89,21 @@ impl ExecutorChain<'_> {
         self.check_kinds()?;
         for (at, item) in self.executors.iter().enumerate() {
             let Some(tool) = item.as_tool() else { continue };
-            let below = ExecutorChain { tool, executors: self.executors.iter().skip(at + 1).copied().collect() };
-            if let Err(ChainError::WrongKind { message, suggestion, .. }) = below.check_kinds() {
-                return Err(ChainError::WrongKind { message, suggestion, chain: self.ids() });
+            let below = ExecutorChain {
+                tool,
+                executors: self.executors.iter().skip(at + 1).copied().collect(),
+            };
+            if let Err(ChainError::WrongKind {
+                message,
+                suggestion,
+                ..
+            }) = below.check_kinds()
+            {
+                return Err(ChainError::WrongKind {
+                    message,
+                    suggestion,
+                    chain: self.ids(),
+                });
             }
         }
         Ok(())
@@ -79,12 +111,18 @@ impl ExecutorChain<'_> {
 
     /// The kind of the direct executor.
     pub fn executor_kind(&self) -> Option<ToolKind> {
-        self.executors.first().and_then(|item| item.as_tool()).map(|tool| tool.manifest.kind)
+        self.executors
+            .first()
+            .and_then(|item| item.as_tool())
+            .map(|tool| tool.manifest.kind)
     }
 
     /// The runtime of the chain: the last runtime before the primitive.
     pub fn runtime(&self) -> Option<&Item> {
-        let is_runtime = |item: &&&Item| item.as_tool().is_some_and(|tool| tool.manifest.kind == ToolKind::Runtime);
+        let is_runtime = |item: &&&Item| {
+            item.as_tool()
+                .is_some_and(|tool| tool.manifest.kind == ToolKind::Runtime)
+        };
         self.executors.iter().rfind(is_runtime).copied()
     }
 }
@@ -108,7 +146,11 @@ pub enum ChainError {
     NoPrimitive { last: ItemId, chain: Vec<ItemId> },
     /// The executor cannot run tools of this kind.
     #[error("{message} ({})", arrows(.chain))]
-    WrongKind { message: String, suggestion: &'static str, chain: Vec<ItemId> },
+    WrongKind {
+        message: String,
+        suggestion: &'static str,
+        chain: Vec<ItemId>,
+    },
 }
 
 impl Explain for ChainError {
@@ -128,7 +170,7 @@ impl Explain for ChainError {
             ),
             Self::UnknownExecutor { lookup, .. } => match &**lookup {
                 LookupError::Broken { finding, .. } => {
-                    Some(format!("mend `{}`, line {} first", finding.file.display(), finding.line).into())
+                    Some(format!("fix `{}`, line {} first", finding.file.display(), finding.line).into())
                 }
                 other => other.hint(),
             },
@@ -140,7 +182,10 @@ impl Explain for ChainError {
     }
 }
 
-pub fn resolve<'s>(store: &'s ItemStore, tool: &'s LoadedTool) -> Result<ExecutorChain<'s>, ChainError> {
+pub fn resolve<'s>(
+    store: &'s ItemStore,
+    tool: &'s LoadedTool,
+) -> Result<ExecutorChain<'s>, ChainError> {
     let mut ids = vec![tool.manifest.tool_id.clone()];
     let mut executors: Vec<&Item> = Vec::new();
     let mut current = tool;
@@ -173,7 +218,10 @@ pub fn resolve<'s>(store: &'s ItemStore, tool: &'s LoadedTool) -> Result<Executo
     if ends_well {
         Ok(ExecutorChain { tool, executors })
     } else {
-        Err(ChainError::NoPrimitive { last: current.manifest.tool_id.clone(), chain: ids })
+        Err(ChainError::NoPrimitive {
+            last: current.manifest.tool_id.clone(),
+            chain: ids,
+        })
     }
 }
 
@@ -187,5 +235,8 @@ fn fate(lookup: &LookupError) -> String {
 }
 
 pub(crate) fn arrows(ids: &[ItemId]) -> String {
-    ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(" → ")
+    ids.iter()
+        .map(|id| format!("`{id}`"))
+        .collect::<Vec<_>>()
+        .join(" → ")
 }

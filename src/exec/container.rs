@@ -20,30 +20,30 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::call::{CallError, Machine, Prepared, Progress, Starter};
+use super::call::{CallError, CallProgress, Machine, PreparedCall, Starter};
 use super::interrupt::Interrupts;
-use super::invocation::{Action, Built, Container, Image, Invocation};
+use super::invocation::{Action, Built, Container, ContainerImage, Invocation};
 use super::supervisor::{Farewell, MARK, Supervisor, Work};
 use super::web::with_sources;
-use super::worker::{self, Answer, End, Failure, FailureKind};
+use super::worker::{self, FailureKind, WorkFailure, WorkerAnswer, WorkerEnd};
 use crate::item::source::files_below;
-use engine::{About, Engine};
-use run::Run;
+use engine::{About, ContainerEngine};
+use run::ContainerRun;
 
 /// The time limit for ending abandoned containers.
 const SWEEPING_TIME: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "snake_case")]
-pub(super) enum Job {
+pub(super) enum ContainerJob {
     /// Find the engine and provide the image.
     Prepare {
         /// Sockets to try.
         engines: Vec<String>,
-        image: Image,
+        image: ContainerImage,
         notes: PathBuf,
     },
-    Run(Box<Run>),
+    Run(Box<ContainerRun>),
     /// End containers whose worker is gone.
     Sweep {
         notes: PathBuf,
@@ -54,7 +54,7 @@ pub(super) enum Job {
 
 /// The result of the first worker.
 #[derive(Debug, Serialize, Deserialize)]
-struct Found {
+struct PreparedImage {
     engine: About,
     image: String,
 }
@@ -65,39 +65,58 @@ pub(super) fn prepare(
     invocation: &Invocation,
     machine: &Machine,
     starter: &mut Starter<'_>,
-    tell: &mut dyn FnMut(Progress<'_>),
-) -> Result<Prepared, CallError> {
+    tell: &mut dyn FnMut(CallProgress<'_>),
+) -> Result<PreparedCall, CallError> {
     let notes = notes_of(&machine.cache);
-    let job = worker::Job::Container(Job::Prepare {
+    let job = worker::WorkerJob::Container(ContainerJob::Prepare {
         engines: container.engines.clone(),
         image: container.image.clone(),
         notes: notes.clone(),
     });
-    let mut work = Work { timeout: Some(machine.patience.installer), ..job.work(&machine.program) };
-    work.environment.insert(MARK.into(), machine.run.clone().into());
+    let mut work = Work {
+        timeout: Some(machine.patience.installer),
+        ..job.work(&machine.program)
+    };
+    work.environment
+        .insert(MARK.into(), machine.run.clone().into());
     let ended = starter.run_aloud(&work, &mut |_, bytes| {
-        for line in String::from_utf8_lossy(bytes).lines().filter(|line| !line.trim().is_empty()) {
-            tell(Progress::Preparing(line));
+        for line in String::from_utf8_lossy(bytes)
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+        {
+            tell(CallProgress::Preparing(line));
         }
     })?;
     if ended.interrupted {
         return Err(CallError::Interrupted);
     }
-    let failed = |message: String| CallError::Failed(Failure::new(FailureKind::ContainerImage, message));
+    let failed =
+        |message: String| CallError::Failed(WorkFailure::new(FailureKind::ContainerImage, message));
     if ended.timed_out {
         let limit = machine.patience.installer.as_secs();
-        return Err(failed(format!("{} was not there after {limit} s", container.image.shown())));
+        return Err(failed(format!(
+            "{} was not there after {limit} s",
+            container.image.shown()
+        )));
     }
-    let found: Found = match worker::answer(&ended).map_err(|bytes| CallError::TooLarge { bytes })? {
-        Some(Answer::Ok(value)) => serde_json::from_value(value).map_err(|err| failed(err.to_string()))?,
-        Some(Answer::Failed(failure)) => return Err(CallError::Failed(failure)),
-        None => return Err(CallError::NoResult { function: "work" }),
+    let found: PreparedImage =
+        match worker::answer(&ended).map_err(|bytes| CallError::TooLarge { bytes })? {
+            Some(WorkerAnswer::Ok(value)) => {
+                serde_json::from_value(value).map_err(|err| failed(err.to_string()))?
+            }
+            Some(WorkerAnswer::Failed(failure)) => return Err(CallError::Failed(failure)),
+            None => return Err(CallError::NoResult { function: "work" }),
+        };
+    let run = ContainerRun::new(container, invocation, machine, found, notes);
+    let job = worker::WorkerJob::Container(ContainerJob::Run(Box::new(run)));
+    let mut work = Work {
+        timeout: Some(invocation.timeout),
+        farewell: Farewell::Ask,
+        ..job.work(&machine.program)
     };
-    let run = Run::new(container, invocation, machine, found, notes);
-    let job = worker::Job::Container(Job::Run(Box::new(run)));
-    let mut work = Work { timeout: Some(invocation.timeout), farewell: Farewell::Ask, ..job.work(&machine.program) };
-    work.environment.insert(MARK.into(), machine.run.clone().into());
-    Ok(Prepared { work, home: None })
+    work.environment
+        .insert(MARK.into(), machine.run.clone().into());
+    Ok(PreparedCall::plain(work))
 }
 
 /// Ends the containers of a run whose workers were killed, and other abandoned ones, as far as
@@ -107,10 +126,17 @@ pub fn end_abandoned(cache: &Path, program: &Path, run: &str) {
     if !note::any(&notes) {
         return;
     }
-    let job = worker::Job::Container(Job::Sweep { notes, over: run.to_owned() });
-    let work = Work { timeout: Some(SWEEPING_TIME), ..job.work(program) };
+    let job = worker::WorkerJob::Container(ContainerJob::Sweep {
+        notes,
+        over: run.to_owned(),
+    });
+    let work = Work {
+        timeout: Some(SWEEPING_TIME),
+        ..job.work(program)
+    };
     // A container that cannot be ended now keeps its note for the next attempt.
-    if let (Ok(supervisor), Ok(mut interrupts)) = (Supervisor::start(program), Interrupts::listen()) {
+    if let (Ok(supervisor), Ok(mut interrupts)) = (Supervisor::start(program), Interrupts::listen())
+    {
         let _ = supervisor.run(&work, &mut interrupts, &mut |_, _| {});
     }
 }
@@ -119,10 +145,15 @@ pub fn end_abandoned(cache: &Path, program: &Path, run: &str) {
 pub(super) fn borrowed_files(invocation: &Invocation) -> Vec<PathBuf> {
     match &invocation.action {
         Action::Container(container) => match &container.image {
-            Image::Built(Built { context, is_of_tool: false, .. }) => {
-                files_below(context).into_iter().map(|(path, _)| path).collect()
-            }
-            Image::Built(_) | Image::Named(_) => Vec::new(),
+            ContainerImage::Built(Built {
+                context,
+                is_of_tool: false,
+                ..
+            }) => files_below(context)
+                .into_iter()
+                .map(|(path, _)| path)
+                .collect(),
+            ContainerImage::Built(_) | ContainerImage::Named(_) => Vec::new(),
         },
         _ => Vec::new(),
     }
@@ -132,22 +163,31 @@ fn notes_of(cache: &Path) -> PathBuf {
     cache.join("containers")
 }
 
-impl Job {
-    pub(super) fn carry_out(self) -> End {
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+impl ContainerJob {
+    pub(super) fn carry_out(self) -> WorkerEnd {
+        let runtime = match tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+        {
             Ok(runtime) => runtime,
-            Err(err) => return Failure::new(FailureKind::Job, format!("cannot begin: {err}")).into(),
+            Err(err) => {
+                return WorkFailure::new(FailureKind::Job, format!("cannot begin: {err}")).into();
+            }
         };
         let end = runtime.block_on(async {
             match self {
-                Self::Prepare { engines, image, notes } => {
+                Self::Prepare {
+                    engines,
+                    image,
+                    notes,
+                } => {
                     note::sweep(&notes, None).await;
-                    End::from(find(&engines, &image).await.map(|found| json!(found)))
+                    WorkerEnd::from(find(&engines, &image).await.map(|found| json!(found)))
                 }
                 Self::Run(run) => run.carry_out().await,
                 Self::Sweep { notes, over } => {
                     note::sweep(&notes, Some(&over)).await;
-                    End::from(Ok(json!(null)))
+                    WorkerEnd::from(Ok(json!(null)))
                 }
             }
         });
@@ -157,14 +197,17 @@ impl Job {
     }
 }
 
-async fn find(engines: &[String], image: &Image) -> Result<Found, Failure> {
-    let engine = Engine::find(engines).await?;
+async fn find(engines: &[String], image: &ContainerImage) -> Result<PreparedImage, WorkFailure> {
+    let engine = ContainerEngine::find(engines).await?;
     let image = engine.ensure(image).await?;
-    Ok(Found { engine: engine.about, image })
+    Ok(PreparedImage {
+        engine: engine.about,
+        image,
+    })
 }
 
 /// Reports progress to the parent process through stderr.
-fn tell(line: &str) {
+fn report_progress(line: &str) {
     // The parent may not be reading.
     let _ = write_all(rustix::stdio::stderr(), format!("{line}\n").as_bytes());
 }
@@ -183,5 +226,11 @@ fn write_all(to: std::os::fd::BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
 
 /// Whether the engine answered "not found".
 fn is_missing(err: &Error) -> bool {
-    matches!(err, Error::DockerResponseServerError { status_code: 404, .. })
+    matches!(
+        err,
+        Error::DockerResponseServerError {
+            status_code: 404,
+            ..
+        }
+    )
 }

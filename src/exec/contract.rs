@@ -26,7 +26,12 @@ pub(super) struct File {
 
 impl File {
     pub(super) fn content(&self) -> Result<String, CallError> {
-        let unread = |reason: String| broken(format!("the file `{}` cannot be read: {reason}", shown(&self.shown)));
+        let unread = |reason: String| {
+            broken(format!(
+                "the file `{}` cannot be read: {reason}",
+                shown(&self.shown)
+            ))
+        };
         let bytes = read_bytes(&self.path, MAX_FILE).map_err(|err| unread(err.to_string()))?;
         String::from_utf8(bytes).map_err(|_| unread("it is not UTF-8".to_owned()))
     }
@@ -35,16 +40,27 @@ impl File {
 /// Finds the file that a result names by its `path`; it must be in the project.
 pub(super) fn file(result: &Map<String, Value>, root: &Path) -> Result<File, CallError> {
     let Some(Value::String(written)) = result.get("path") else {
-        return Err(broken("`outputs.format` is `file`, and the result has no `path`".to_owned()));
+        return Err(broken(
+            "`outputs.format` is `file`, and the result has no `path`".to_owned(),
+        ));
     };
     let says = |problem: &str| broken(format!("the file `{}` {problem}", shown(written)));
-    let whole = root.canonicalize().and_then(|root| Ok((root.join(written).canonicalize()?, root)));
-    let Ok((path, root)) = whole else { return Err(says("does not exist")) };
-    let Ok(inside) = path.strip_prefix(&root) else { return Err(says("is outside of the project")) };
+    let whole = root
+        .canonicalize()
+        .and_then(|root| Ok((root.join(written).canonicalize()?, root)));
+    let Ok((path, root)) = whole else {
+        return Err(says("does not exist"));
+    };
+    let Ok(inside) = path.strip_prefix(&root) else {
+        return Err(says("is outside of the project"));
+    };
     if !path.is_file() {
         return Err(says("is not a regular file"));
     }
-    Ok(File { shown: inside.to_string_lossy().into_owned(), path })
+    Ok(File {
+        shown: inside.to_string_lossy().into_owned(),
+        path,
+    })
 }
 
 /// Checks a result against the schemas of its tool. A missing named schema is only a warning.
@@ -54,15 +70,26 @@ pub(super) fn check(
     root: &Path,
     warnings: &mut Vec<String>,
 ) -> Result<(), CallError> {
-    let named = match invocation.outputs.schema.as_deref().map(|name| (name, load_schema(name, root))) {
+    let named = match invocation
+        .outputs
+        .schema
+        .as_deref()
+        .map(|name| (name, load_schema(name, root)))
+    {
         None => None,
         Some((_, Ok(Some(schema)))) => Some(schema),
         Some((name, Ok(None))) => {
-            warnings.push(format!("there is no schema `{}` in `.ai/schemas/`; the result is unchecked", shown(name)));
+            warnings.push(format!(
+                "there is no schema `{}` in `.ai/schemas/`; the result is unchecked",
+                shown(name)
+            ));
             None
         }
         Some((name, Err(reason))) => {
-            return Err(broken(format!("the schema `{}` cannot be used: {reason}", shown(name))));
+            return Err(broken(format!(
+                "the schema `{}` cannot be used: {reason}",
+                shown(name)
+            )));
         }
     };
     let schemas = invocation.output_schema.iter().chain(&named);
@@ -72,11 +99,17 @@ pub(super) fn check(
             problems.push(problem.message);
         }
     }
-    if problems.is_empty() { Ok(()) } else { Err(CallError::Contract { problems }) }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(CallError::Contract { problems })
+    }
 }
 
 pub(super) fn broken(problem: String) -> CallError {
-    CallError::Contract { problems: vec![problem] }
+    CallError::Contract {
+        problems: vec![problem],
+    }
 }
 
 /// The type of a value for messages.
@@ -93,7 +126,10 @@ pub(super) fn kind_of(value: &Value) -> &'static str {
 
 /// Loads a schema of the project; `None` when it does not exist.
 fn load_schema(name: &str, root: &Path) -> Result<Option<Value>, String> {
-    let path = root.join(".ai").join("schemas").join(format!("{name}.json"));
+    let path = root
+        .join(".ai")
+        .join("schemas")
+        .join(format!("{name}.json"));
     // A name with `/` or `..` is invalid.
     if name.parse::<ItemId>().is_err() || !path.exists() {
         return Ok(None);
@@ -102,7 +138,9 @@ fn load_schema(name: &str, root: &Path) -> Result<Option<Value>, String> {
         return Err("the link leaves the project".to_owned());
     }
     let bytes = read_bytes(&path, MAX_DOCUMENT).map_err(|err| err.to_string())?;
-    serde_json::from_slice(&bytes).map(Some).map_err(|err| err.to_string())
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|err| err.to_string())
 }
 
 #[cfg(test)]

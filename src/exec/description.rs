@@ -10,7 +10,9 @@ use crate::item::finding::serialize_path;
 use crate::item::id::ItemId;
 use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemStore, Layer};
-use crate::item::tool::{Isolation, LoadedTool, Origin, Parameter, Spelling, ToolKind, ToolManifest};
+use crate::item::tool::{
+    Isolation, LoadedTool, Origin, Parameter, Spelling, ToolKind, ToolManifest,
+};
 
 #[derive(Clone, Debug, Serialize)]
 pub struct ToolDescription {
@@ -34,20 +36,31 @@ pub struct ToolDescription {
 impl ToolDescription {
     pub fn of(item: &Item, tool: &LoadedTool, store: &ItemStore) -> Self {
         let resolved = chain::resolve(store, tool);
-        let runtime = resolved.as_ref().ok().and_then(|chain| chain.runtime());
-        let isolation = tool.manifest.isolation.or_else(|| default_isolation(tool.manifest.kind, runtime));
+        let isolation = tool
+            .manifest
+            .isolation
+            .or_else(|| default_isolation(tool.manifest.kind));
         let (chain, chain_error) = match &resolved {
             Ok(chain) => (chain.ids(), None),
             Err(err) => (Vec::new(), Some(err.to_string())),
         };
-        let origins = tool
-            .origins()
-            .into_iter()
-            .map(|(field, origin)| (field, Origin { file: store.roots().display(&origin.file), ..origin }));
+        let origins = tool.origins().into_iter().map(|(field, origin)| {
+            (
+                field,
+                Origin {
+                    file: store.roots().display(&origin.file),
+                    ..origin
+                },
+            )
+        });
         let mut origins: BTreeMap<String, Origin> = origins.collect();
         schema_origins(&tool.manifest.parameters, &mut origins);
         Self {
-            manifest: ToolManifest { category: item.category.clone(), isolation, ..tool.manifest.clone() },
+            manifest: ToolManifest {
+                category: item.category.clone(),
+                isolation,
+                ..tool.manifest.clone()
+            },
             chain,
             chain_error,
             spelling: tool.spelling,
@@ -69,10 +82,19 @@ fn schema_origins(parameters: &[Parameter], origins: &mut BTreeMap<String, Origi
                 (".name", origins.get(&property)),
                 (".type", origins.get(&format!("{property}.type"))),
                 (".default", origins.get(&format!("{property}.default"))),
-                (".description", origins.get(&format!("{property}.description"))),
-                (".required", origins.get(&format!("{section}.required")).filter(|_| parameter.required)),
+                (
+                    ".description",
+                    origins.get(&format!("{property}.description")),
+                ),
+                (
+                    ".required",
+                    origins
+                        .get(&format!("{section}.required"))
+                        .filter(|_| parameter.required),
+                ),
             ];
-            let found = found.map(|(field, origin)| (format!("parameters[{at}]{field}"), origin.cloned()));
+            let found =
+                found.map(|(field, origin)| (format!("parameters[{at}]{field}"), origin.cloned()));
             for (field, origin) in found {
                 if let Some(origin) = origin {
                     origins.entry(field).or_insert(origin);
@@ -82,17 +104,14 @@ fn schema_origins(parameters: &[Parameter], origins: &mut BTreeMap<String, Origi
     }
 }
 
-/// Python is trusted by default, other local processes run at `standard`; no other kind runs
-/// project code outside of a sandbox.
-///
-/// Only the built-in Python counts: another item with that name may run anything.
-pub(super) fn default_isolation(kind: ToolKind, runtime: Option<&Item>) -> Option<Isolation> {
-    let is_python = |item: &Item| item.layer == Layer::Builtin && item.id.as_str() == "python_runtime";
+/// Local processes run at `standard`; no other kind runs project code outside of a sandbox.
+pub(super) fn default_isolation(kind: ToolKind) -> Option<Isolation> {
     match kind {
-        _ if runtime.is_some_and(is_python) => Some(Isolation::Trusted),
-        ToolKind::Script | ToolKind::Cli | ToolKind::Local | ToolKind::McpServer | ToolKind::McpTool => {
-            Some(Isolation::Standard)
-        }
+        ToolKind::Script
+        | ToolKind::Cli
+        | ToolKind::Local
+        | ToolKind::McpServer
+        | ToolKind::McpTool => Some(Isolation::Standard),
         _ => None,
     }
 }

@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::{pipe, unregister};
 
 use super::process;
-use crate::context::stop::{Ear, Stop};
+use crate::context::stop::{Stop, StopListener};
 
 /// Listens for signals while it lives. There may be several: each sees every signal.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct Interrupts {
 }
 
 /// For example `signal 9 (SIGKILL)`.
-pub fn signal_in_words(signal: i32) -> String {
+pub fn signal_name(signal: i32) -> String {
     match signal_hook::low_level::signal_name(signal) {
         Some(name) => format!("signal {signal} ({name})"),
         None => format!("signal {signal}"),
@@ -43,18 +43,31 @@ impl Interrupts {
         wake.set_nonblocking(true)?;
         bell.set_nonblocking(true)?;
         let bell = Arc::new(bell);
-        let mut interrupts = Self { received: Arc::default(), wake, bell: Arc::clone(&bell), registered: Vec::new() };
+        let mut interrupts = Self {
+            received: Arc::default(),
+            wake,
+            bell: Arc::clone(&bell),
+            registered: Vec::new(),
+        };
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             if process::ignores(signal) {
                 continue;
             }
             let number = usize::try_from(signal).unwrap_or_default();
             // Register the flag first: it must be set when the pipe wakes a waiter.
-            let note = signal_hook::flag::register_usize(signal, Arc::clone(&interrupts.received), number)?;
+            let note = signal_hook::flag::register_usize(
+                signal,
+                Arc::clone(&interrupts.received),
+                number,
+            )?;
             interrupts.registered.push(note);
-            interrupts.registered.push(pipe::register(signal, bell.try_clone()?)?);
+            interrupts
+                .registered
+                .push(pipe::register(signal, bell.try_clone()?)?);
         }
-        interrupts.registered.push(pipe::register(SIGCHLD, bell.try_clone()?)?);
+        interrupts
+            .registered
+            .push(pipe::register(SIGCHLD, bell.try_clone()?)?);
         Ok(interrupts)
     }
 
@@ -67,12 +80,14 @@ impl Interrupts {
 
     /// The last signal that asked piton to stop.
     pub fn received(&self) -> Option<i32> {
-        i32::try_from(self.received.load(Ordering::SeqCst)).ok().filter(|signal| *signal != 0)
+        i32::try_from(self.received.load(Ordering::SeqCst))
+            .ok()
+            .filter(|signal| *signal != 0)
     }
 
     /// A handle to request the end from another thread, like a signal.
-    pub fn ear(&self) -> Ear {
-        Ear::new(&self.received, &self.bell)
+    pub fn ear(&self) -> StopListener {
+        StopListener::new(&self.received, &self.bell)
     }
 
     /// Sleeps until the time is over or a signal asks piton to stop.
@@ -96,13 +111,20 @@ impl Interrupts {
     /// Drains the wake-up bytes.
     pub(super) fn take_news(&mut self) {
         let mut bytes = [0; 64];
-        while self.wake.read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
+        while self
+            .wake
+            .read(&mut bytes)
+            .is_ok_and(|read| read == bytes.len())
+        {}
     }
 
     /// Waits for a signal, or for a child that ended or stopped, up to a limit.
     pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<()> {
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-        match poll(&mut [PollFd::new(&self.wake, PollFlags::IN)], limit.as_ref()) {
+        match poll(
+            &mut [PollFd::new(&self.wake, PollFlags::IN)],
+            limit.as_ref(),
+        ) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(err) => return Err(err.into()),
         }

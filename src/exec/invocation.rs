@@ -2,7 +2,7 @@
 //!
 //! Data only: [`super::resolve_call`] creates an [`Invocation`], the policy checks it, `--dry-run`
 //! prints it, tests compare it, and [`super::call`] carries it out. Every value from the caller's
-//! environment is a secret: a [`Text`] is printed without it.
+//! environment is a secret: a [`MaskedText`] is printed without it.
 
 mod container;
 mod http;
@@ -17,21 +17,22 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-pub use container::{Built, Container, Image, Network, User, Volume};
+pub use container::{Built, Container, ContainerImage, ContainerNetwork, User, Volume};
 pub use http::{EndpointRule, EndpointRules, Endpoints, Http};
-pub use mcp::{Mcp, McpTransport, RemoteKind, Types};
+pub use mcp::{ArgumentTypes, Mcp, McpTransport, RemoteKind};
 pub use meta::Meta;
 
+use super::toolchain::CallCache;
 use crate::item::finding::serialize_path;
 use crate::item::id::ItemId;
 use crate::item::signature::Integrity;
 use crate::item::store::Layer;
-use crate::item::tool::{Isolation, Outputs, Requires, ToolKind};
+use crate::item::tool::{Isolation, Requires, ToolKind, ToolOutputs};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Invocation {
     /// All items of the chain: the tool first, its primitive last.
-    pub chain: Vec<Link>,
+    pub chain: Vec<ChainLink>,
     /// For a tool with several commands, e.g. `create_task`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -50,14 +51,17 @@ pub struct Invocation {
     pub mutates_state: Option<bool>,
     /// Globs of the files that the tool declares to write.
     pub writes: Option<Vec<String>>,
-    pub outputs: Outputs,
+    /// Caches outside of the project that its processes may write.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<CallCache>,
+    pub outputs: ToolOutputs,
     pub output_schema: Option<Value>,
     /// Where each value came from, by its name in this invocation, e.g. `action.arguments[1]`.
     pub origins: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Link {
+pub struct ChainLink {
     pub id: ItemId,
     pub version: String,
     /// As written.
@@ -72,7 +76,10 @@ pub struct Link {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "the one that nearly every call is; there is one of them at a time")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the one that nearly every call is; there is one of them at a time"
+)]
 pub enum Action {
     Process(Process),
     Http(Box<Http>),
@@ -83,7 +90,7 @@ pub enum Action {
 
 impl Action {
     /// The variables passed to the action.
-    pub fn environment(&self) -> &BTreeMap<String, Text> {
+    pub fn environment(&self) -> &BTreeMap<String, MaskedText> {
         match self {
             Self::Process(process) => &process.environment,
             Self::Http(http) => &http.environment,
@@ -106,16 +113,16 @@ impl Action {
     }
 
     /// The action as a command line for display.
-    pub fn words(&self) -> Vec<String> {
+    pub fn argv(&self) -> Vec<String> {
         match self {
             Self::Process(process) => std::iter::once(process.program.shown())
-                .chain(process.arguments.iter().map(Text::shown))
+                .chain(process.arguments.iter().map(MaskedText::shown))
                 .map(str::to_owned)
                 .collect(),
-            Self::Http(http) => http.words(),
-            Self::Mcp(mcp) => mcp.words(),
-            Self::Container(container) => container.words(),
-            Self::Meta(meta) => meta.words(),
+            Self::Http(http) => http.argv(),
+            Self::Mcp(mcp) => mcp.argv(),
+            Self::Container(container) => container.argv(),
+            Self::Meta(meta) => meta.argv(),
         }
     }
 
@@ -148,7 +155,7 @@ impl Action {
         matches!(self, Self::Http(http) if crate::exec::http::is_repeatable(&http.method))
     }
 
-    fn add_to(&self, rows: &mut Rows<'_>) {
+    fn add_to(&self, rows: &mut InvocationRows<'_>) {
         match self {
             Self::Process(process) => process.add_to(rows),
             Self::Http(http) => http.add_to(rows),
@@ -162,19 +169,22 @@ impl Action {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Process {
     /// A name on `PATH`, or a path.
-    pub program: Text,
-    pub arguments: Vec<Text>,
+    pub program: MaskedText,
+    /// The place that names the program; `None` for a built-in tool.
+    #[serde(skip)]
+    pub program_place: Option<String>,
+    pub arguments: Vec<MaskedText>,
     #[serde(serialize_with = "serialize_path")]
     pub folder: PathBuf,
     /// All variables of the process, except those for the run and its private home.
-    pub environment: BTreeMap<String, Text>,
+    pub environment: BTreeMap<String, MaskedText>,
     /// Written to its standard input, which is then closed.
     #[serde(serialize_with = "length")]
     pub input: Vec<u8>,
-    pub script: Option<Script>,
+    pub script: Option<ScriptFile>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<Python>,
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// A command that succeeds if the program is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install_check: Option<String>,
@@ -184,7 +194,7 @@ pub struct Process {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Script {
+pub struct ScriptFile {
     #[serde(serialize_with = "serialize_path")]
     pub path: PathBuf,
     /// The SHA-256 of the bytes that were checked; other bytes are not run.
@@ -215,7 +225,7 @@ pub enum Beside {
 
 /// Resource limits of a process; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Bytes of address space.
     pub memory: Option<u64>,
     /// Bytes of any one file.
@@ -228,7 +238,7 @@ pub struct Limits {
 
 /// A text that may contain secrets.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Text {
+pub struct MaskedText {
     pub value: String,
     /// The text without its secrets; `None` when it has none.
     shown: Option<String>,
@@ -237,19 +247,28 @@ pub struct Text {
 /// Replaces a secret in output.
 pub const REDACTED: &str = "***";
 
-impl Text {
+impl MaskedText {
     pub fn plain(value: impl Into<String>) -> Self {
-        Self { value: value.into(), shown: None }
+        Self {
+            value: value.into(),
+            shown: None,
+        }
     }
 
     /// A text that is secret as a whole.
     pub fn secret(value: impl Into<String>) -> Self {
-        Self { value: value.into(), shown: Some(REDACTED.to_owned()) }
+        Self {
+            value: value.into(),
+            shown: Some(REDACTED.to_owned()),
+        }
     }
 
     /// A text with secret parts, and the same without them.
     pub fn partly_secret(value: impl Into<String>, shown: impl Into<String>) -> Self {
-        Self { value: value.into(), shown: Some(shown.into()) }
+        Self {
+            value: value.into(),
+            shown: Some(shown.into()),
+        }
     }
 
     pub fn push(&mut self, other: &Self) {
@@ -271,20 +290,20 @@ impl Text {
     }
 }
 
-impl fmt::Display for Text {
+impl fmt::Display for MaskedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.shown())
     }
 }
 
-impl fmt::Debug for Text {
+impl fmt::Debug for MaskedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Debug output must not reveal secrets either.
         fmt::Debug::fmt(self.shown(), f)
     }
 }
 
-impl Serialize for Text {
+impl Serialize for MaskedText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.shown())
     }
@@ -292,13 +311,19 @@ impl Serialize for Text {
 
 impl Invocation {
     pub fn id(&self) -> &str {
-        self.chain.first().map(|link| link.id.as_str()).unwrap_or_default()
+        self.chain
+            .first()
+            .map(|link| link.id.as_str())
+            .unwrap_or_default()
     }
 
     /// Whether its stdout is its result.
     pub fn prints_result(&self) -> bool {
         match &self.action {
-            Action::Process(process) => process.python.as_ref().is_none_or(|python| !python.calls_main),
+            Action::Process(process) => process
+                .python
+                .as_ref()
+                .is_none_or(|python| !python.calls_main),
             Action::Container(_) => true,
             Action::Http(_) | Action::Mcp(_) | Action::Meta(_) => false,
         }
@@ -306,13 +331,16 @@ impl Invocation {
 
     /// The tool as trailers name it: `id@version`.
     pub fn tool(&self) -> String {
-        self.chain.first().map(|link| format!("{}@{}", link.id, link.version)).unwrap_or_default()
+        self.chain
+            .first()
+            .map(|link| format!("{}@{}", link.id, link.version))
+            .unwrap_or_default()
     }
 }
 
 /// One line of an invocation for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct InvocationRow {
     /// For example `action.arguments[1]`.
     pub name: String,
     /// Without secrets, safe to print.
@@ -322,9 +350,16 @@ pub struct Row {
 
 impl Invocation {
     /// Everything that will be done, one value per row.
-    pub fn rows(&self) -> Vec<Row> {
-        let mut rows = Rows { origins: &self.origins, rows: Vec::new() };
-        let chain: Vec<String> = self.chain.iter().map(|link| format!("{}@{}", link.id, link.version)).collect();
+    pub fn rows(&self) -> Vec<InvocationRow> {
+        let mut rows = InvocationRows {
+            origins: &self.origins,
+            rows: Vec::new(),
+        };
+        let chain: Vec<String> = self
+            .chain
+            .iter()
+            .map(|link| format!("{}@{}", link.id, link.version))
+            .collect();
         rows.add("chain", &chain.join(" → "));
         for link in &self.chain {
             let signature = match link.signature {
@@ -348,8 +383,12 @@ impl Invocation {
         }
         self.action.add_to(&mut rows);
         rows.add("timeout", &format!("{} s", self.timeout.as_secs_f64()));
-        let asked = if self.isolation_asked { ", asked for" } else { "" };
-        rows.add("isolation", &format!("{}{asked}", level(self.isolation)));
+        let asked = if self.isolation_asked {
+            ", asked for"
+        } else {
+            ""
+        };
+        rows.add("isolation", &format!("{}{asked}", self.isolation.as_str()));
         for (name, list) in [
             ("requires.commands", &self.requires.commands),
             ("requires.environment", &self.requires.environment),
@@ -364,12 +403,17 @@ impl Invocation {
         if let Some(writes) = &self.writes {
             rows.add("writes", &writes.join(", "));
         }
+        for cache in &self.caches {
+            let writable = cache.writable.iter().map(|path| path.to_string_lossy());
+            let writable: Vec<_> = writable.collect();
+            rows.add(&format!("caches.{}", cache.name), &writable.join(", "));
+        }
         rows.rows
     }
 }
 
 impl Process {
-    fn add_to(&self, rows: &mut Rows<'_>) {
+    fn add_to(&self, rows: &mut InvocationRows<'_>) {
         rows.add("action.program", self.program.shown());
         for (at, argument) in self.arguments.iter().enumerate() {
             rows.add(&format!("action.arguments[{at}]"), argument.shown());
@@ -380,32 +424,42 @@ impl Process {
         }
         rows.add("action.input", &format!("{} bytes", self.input.len()));
         if let Some(script) = &self.script {
-            rows.add("action.script", &format!("{} (sha256 {})", script.path.display(), script.sha256));
+            rows.add(
+                "action.script",
+                &format!("{} (sha256 {})", script.path.display(), script.sha256),
+            );
         }
         if let Some(python) = &self.python {
             rows.add("action.python.calls_main", &python.calls_main.to_string());
             rows.add("action.python.venv", &python.venv.to_string());
             rows.add_list("action.python.dependencies", &python.dependencies);
             for (name, file) in &python.lib_imports {
-                rows.add(&format!("action.python.lib_imports.{name}"), &file.to_string_lossy());
+                rows.add(
+                    &format!("action.python.lib_imports.{name}"),
+                    &file.to_string_lossy(),
+                );
             }
         }
         rows.add_limits(self.limits);
     }
 }
 
-struct Rows<'i> {
+struct InvocationRows<'i> {
     origins: &'i BTreeMap<String, String>,
-    rows: Vec<Row>,
+    rows: Vec<InvocationRow>,
 }
 
-impl Rows<'_> {
+impl InvocationRows<'_> {
     fn add(&mut self, name: &str, value: &str) {
         let origin = self.origins.get(name).map(|origin| visible(origin));
-        self.rows.push(Row { name: visible(name), value: visible(value), origin });
+        self.rows.push(InvocationRow {
+            name: visible(name),
+            value: visible(value),
+            origin,
+        });
     }
 
-    fn add_limits(&mut self, limits: Limits) {
+    fn add_limits(&mut self, limits: ResourceLimits) {
         for (name, limit) in [
             ("memory", limits.memory),
             ("file_size", limits.file_size),
@@ -430,7 +484,10 @@ impl Rows<'_> {
 fn visible(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     for character in text.chars() {
-        let plain = character.is_ascii_graphic() || character == ' ' || character.is_alphanumeric() || character == '→';
+        let plain = character.is_ascii_graphic()
+            || character == ' '
+            || character.is_alphanumeric()
+            || character == '→';
         if plain {
             visible.push(character);
         } else {
@@ -438,15 +495,6 @@ fn visible(text: &str) -> String {
         }
     }
     visible
-}
-
-fn level(isolation: Isolation) -> &'static str {
-    match isolation {
-        Isolation::Trusted => "trusted",
-        Isolation::Standard => "standard",
-        Isolation::Sandboxed => "sandboxed",
-        Isolation::Restricted => "restricted",
-    }
 }
 
 fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::worker::{End, Failure, FailureKind};
+use super::worker::{FailureKind, WorkFailure, WorkerEnd};
 
 /// The time limit for each entry of a helper.
 pub(super) const HELPER: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 const MEMORY: usize = 8 * 1024 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Job {
+pub(super) struct JavaScriptJob {
     /// The id of the function; of several exports, the one of this name is called.
     pub(super) id: String,
     pub(super) source: String,
@@ -34,65 +34,86 @@ pub(super) struct Job {
     pub(super) place: Option<(String, u32)>,
 }
 
-impl Job {
-    pub(super) fn carry_out(self) -> End {
+impl JavaScriptJob {
+    pub(super) fn carry_out(self) -> WorkerEnd {
         self.run().into()
     }
 
-    fn run(&self) -> Result<Value, Failure> {
+    fn run(&self) -> Result<Value, WorkFailure> {
         let text = engine::run(self).map_err(|stop| self.failure(stop))?;
-        let unreadable =
-            |err: serde_json::Error| self.failure(engine::Stop::Returned(format!("what cannot be read back: {err}")));
+        let unreadable = |err: serde_json::Error| {
+            self.failure(engine::ScriptStop::Returned(format!(
+                "what cannot be read back: {err}"
+            )))
+        };
         serde_json::from_str(&text).map_err(unreadable)
     }
 
-    fn failure(&self, stop: engine::Stop) -> Failure {
+    fn failure(&self, stop: engine::ScriptStop) -> WorkFailure {
         let id = &self.id;
         match stop {
-            engine::Stop::Late => late(id, Duration::from_millis(self.limit_ms)),
-            engine::Stop::Memory => {
-                let message = format!("the function `{id}` needs more than {} MiB of memory", MEMORY / 1024 / 1024);
-                let hint = "let it look at less at a time; what it is given counts as well";
-                Failure::new(FailureKind::ScriptMemory, message).suggest(hint)
+            engine::ScriptStop::Late => late(id, Duration::from_millis(self.limit_ms)),
+            engine::ScriptStop::Memory => {
+                let message = format!(
+                    "the function `{id}` needs more than {} MiB of memory",
+                    MEMORY / 1024 / 1024
+                );
+                let hint = "pass it less data at a time; its inputs count as well";
+                WorkFailure::new(FailureKind::ScriptMemory, message).suggest(hint)
             }
-            engine::Stop::Threw { what, line } => {
+            engine::ScriptStop::Threw { what, line } => {
                 let at = match (line, &self.place) {
-                    (Some(line), Some((file, first))) => format!(" at {file}:{}", first.saturating_add(line - 1)),
+                    (Some(line), Some((file, first))) => {
+                        format!(" at {file}:{}", first.saturating_add(line - 1))
+                    }
                     (Some(line), None) => format!(" in line {line}"),
                     (None, _) => String::new(),
                 };
-                Failure::new(FailureKind::ScriptThrew, format!("the function `{id}` threw{at}: {what}"))
+                WorkFailure::new(
+                    FailureKind::ScriptThrew,
+                    format!("the function `{id}` threw{at}: {what}"),
+                )
             }
-            engine::Stop::Returned(what) => {
+            engine::ScriptStop::Returned(what) => {
                 let message = format!("the function `{id}` returned {what}");
                 let hint = "let it return plain values: texts, numbers, booleans, lists and objects of these";
-                Failure::new(FailureKind::ScriptReturn, message).suggest(hint)
+                WorkFailure::new(FailureKind::ScriptReturn, message).suggest(hint)
             }
-            engine::Stop::Exports(what) => {
+            engine::ScriptStop::Exports(what) => {
                 let message = format!("the function `{id}` cannot be called: {what}");
-                let hint = format!("export one function, or one that is called `{}`", camel_case(id));
-                Failure::new(FailureKind::ScriptReturn, message).suggest(hint)
+                let hint = format!(
+                    "export one function, or one that is called `{}`",
+                    camel_case(id)
+                );
+                WorkFailure::new(FailureKind::ScriptReturn, message).suggest(hint)
             }
-            engine::Stop::TooLarge(bytes) => {
-                let message = format!("the function `{id}` returned {bytes} bytes, which is too much");
-                Failure::new(FailureKind::ScriptTooLarge, message).suggest("let it return less")
+            engine::ScriptStop::TooLarge(bytes) => {
+                let message =
+                    format!("the function `{id}` returned {bytes} bytes, which is too much");
+                WorkFailure::new(FailureKind::ScriptTooLarge, message).suggest("let it return less")
             }
         }
     }
 }
 
 /// The failure for a function that exceeded its time limit.
-pub(super) fn late(id: &str, limit: Duration) -> Failure {
-    let message = format!("the function `{id}` took longer than {} ms and was stopped", limit.as_millis());
-    let hint = "the limit holds each time that it is entered: let tools do what takes long";
-    Failure::new(FailureKind::ScriptTimeout, message).suggest(hint)
+pub(super) fn late(id: &str, limit: Duration) -> WorkFailure {
+    let message = format!(
+        "the function `{id}` took longer than {} ms and was stopped",
+        limit.as_millis()
+    );
+    let hint = "the limit applies to each call: move slow work into tools";
+    WorkFailure::new(FailureKind::ScriptTimeout, message).suggest(hint)
 }
 
 /// For example `combine-all` becomes `combineAll`.
 fn camel_case(id: &str) -> String {
     let mut name = String::with_capacity(id.len());
     let mut is_first = true;
-    for word in id.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty()) {
+    for word in id
+        .split(|character: char| !character.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+    {
         let mut letters = word.chars();
         match letters.next() {
             Some(letter) if !is_first => name.extend(letter.to_uppercase()),

@@ -19,6 +19,7 @@ mod websocket;
 mod wire;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,15 +27,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::call::{CallError, Machine, enter_private_home, find};
-use super::invocation::{Limits, Mcp, McpTransport, RemoteKind};
+use super::invocation::{Mcp, McpTransport, RemoteKind, ResourceLimits};
+use super::private_folder::PrivateFolder;
 use super::supervisor::MARK;
-use super::web::Reach;
-use super::worker::Failure;
+use super::web::NetworkReach;
+use super::worker::WorkFailure;
 
-pub(super) use caller::Job;
-pub(super) use content::Outcome;
-pub(super) use host::Job as HostJob;
-pub use pin::{Change, Changed, Pin, PinError, Pins};
+pub(super) use caller::McpCallJob;
+pub(super) use content::McpResult;
+pub(super) use host::McpHostJob;
+pub use pin::{Changed, PinChange, PinError, Pins, ToolPin};
 pub use servers::Servers;
 
 /// The largest message of a server.
@@ -45,30 +47,52 @@ const SOCKET: &str = "host";
 
 /// A server and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Server {
+struct McpServer {
     /// The id of the tool that describes it.
     id: String,
-    way: Way,
+    way: ServerTransport,
     startup_timeout: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Way {
+enum ServerTransport {
     Program {
         program: PathBuf,
         arguments: Vec<String>,
         folder: PathBuf,
         environment: BTreeMap<String, String>,
         #[serde(skip)]
-        limits: Limits,
+        limits: ResourceLimits,
     },
     Address {
         kind: RemoteKind,
         url: String,
         headers: Vec<(String, String)>,
-        reach: Reach,
+        reach: NetworkReach,
     },
+}
+
+/// What callers of a host prove themselves with: only piton's own processes know it, from their
+/// standard input.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct HostToken(String);
+
+impl HostToken {
+    fn new(random: u128) -> Self {
+        Self(format!("{random:032x}"))
+    }
+
+    /// The first line of a caller.
+    fn line(&self) -> Vec<u8> {
+        format!("{}\n", self.0).into_bytes()
+    }
+}
+
+impl fmt::Debug for HostToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HostToken")
+    }
 }
 
 /// A caller's request to a host.
@@ -76,7 +100,10 @@ enum Way {
 #[serde(tag = "ask", rename_all = "snake_case")]
 enum Ask {
     List,
-    Call { tool: String, arguments: Map<String, Value> },
+    Call {
+        tool: String,
+        arguments: Map<String, Value>,
+    },
     End,
 }
 
@@ -90,16 +117,20 @@ enum Tell {
     /// The tools as the server describes them.
     Tools(Vec<Value>),
     Result(Value),
-    Failed(Failure),
+    Failed(WorkFailure),
 }
 
-impl Server {
+impl McpServer {
     /// The server of a call. The private home is not part of its identity.
     fn of(mcp: &Mcp) -> Self {
         let way = match &mcp.transport {
-            McpTransport::Stdio(process) => Way::Program {
+            McpTransport::Stdio(process) => ServerTransport::Program {
                 program: PathBuf::from(&process.program.value),
-                arguments: process.arguments.iter().map(|text| text.value.clone()).collect(),
+                arguments: process
+                    .arguments
+                    .iter()
+                    .map(|text| text.value.clone())
+                    .collect(),
                 folder: process.folder.clone(),
                 environment: process
                     .environment
@@ -108,23 +139,50 @@ impl Server {
                     .collect(),
                 limits: process.limits,
             },
-            McpTransport::Remote { kind, url, headers, reach, .. } => Way::Address {
+            McpTransport::Remote {
+                kind,
+                url,
+                headers,
+                reach,
+                ..
+            } => ServerTransport::Address {
                 kind: *kind,
                 url: url.value.clone(),
-                headers: headers.iter().map(|(name, text)| (name.clone(), text.value.clone())).collect(),
+                headers: headers
+                    .iter()
+                    .map(|(name, text)| (name.clone(), text.value.clone()))
+                    .collect(),
                 reach: *reach,
             },
         };
-        Self { id: mcp.server.clone(), way, startup_timeout: mcp.startup_timeout }
+        Self {
+            id: mcp.server.clone(),
+            way,
+            startup_timeout: mcp.startup_timeout,
+        }
     }
 
     /// Finds the program and gives it a private home, like any other tool.
-    fn prepare(&mut self, machine: &Machine) -> Result<Option<tempfile::TempDir>, CallError> {
-        let Way::Program { program, folder, environment, .. } = &mut self.way else { return Ok(None) };
-        let mut given = environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    fn prepare(&mut self, machine: &Machine) -> Result<Option<PrivateFolder>, CallError> {
+        let ServerTransport::Program {
+            program,
+            folder,
+            environment,
+            ..
+        } = &mut self.way
+        else {
+            return Ok(None);
+        };
+        let mut given = environment
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
         let home = enter_private_home(&mut given, machine)?;
         if let Some(home) = &home {
-            environment.insert("HOME".to_owned(), home.path().to_string_lossy().into_owned());
+            environment.insert(
+                "HOME".to_owned(),
+                home.path().to_string_lossy().into_owned(),
+            );
         }
         environment.insert(MARK.to_owned(), machine.run.clone());
         *program = find(program.as_os_str(), &given, folder)?;

@@ -29,10 +29,16 @@ impl Pager {
     ///
     /// `defaults` are variables for the command that the caller's environment does not set.
     pub fn start(command: &OsStr, defaults: &[(&str, &str)]) -> io::Result<Self> {
-        let mut child = shell(command).envs(defaults.iter().copied()).stdin(Stdio::piped()).spawn()?;
+        let mut child = shell(command)
+            .envs(defaults.iter().copied())
+            .stdin(Stdio::piped())
+            .spawn()?;
         // Listening starts after the pager: a child inherits signals that its parent ignores.
         let interrupts = Interrupts::listen()?;
-        let pipe = child.stdin.take().ok_or_else(|| io::Error::other("the pager has no pipe"))?;
+        let pipe = child
+            .stdin
+            .take()
+            .ok_or_else(|| io::Error::other("the pager has no pipe"))?;
         let saved_stdout = fcntl_dupfd_cloexec(stdout(), 3)?;
         dup2_stdout(&pipe)?;
         let saved_stderr = if isatty(stderr()) {
@@ -42,7 +48,12 @@ impl Pager {
         } else {
             None
         };
-        Ok(Self { child, stdout: saved_stdout, stderr: saved_stderr, _interrupts: interrupts })
+        Ok(Self {
+            child,
+            stdout: saved_stdout,
+            stderr: saved_stderr,
+            _interrupts: interrupts,
+        })
     }
 
     /// Ends the page and waits until the user leaves the pager.

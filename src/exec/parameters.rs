@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::item::params::{self, Declared, ParamProblem};
+use crate::item::params::{self, DeclaredParameters, ParamProblem};
 use crate::item::tool::ToolManifest;
 
 /// Parses `name=value` arguments; each value is converted to its declared type.
@@ -10,7 +10,7 @@ pub fn from_words<W: AsRef<str>>(
     manifest: &ToolManifest,
     words: &[W],
 ) -> Result<Map<String, Value>, Vec<ParamProblem>> {
-    Declared::of_tool(manifest).from_words(words)
+    DeclaredParameters::of_tool(manifest).from_words(words)
 }
 
 pub fn validate(
@@ -19,9 +19,12 @@ pub fn validate(
 ) -> Result<Map<String, Value>, Vec<ParamProblem>> {
     // If the schema mentions additional properties, its own check reports them.
     let silent = manifest.input_schema.get("additionalProperties").is_none();
-    let declared = Declared::of_tool(manifest);
-    let mut problems: Vec<ParamProblem> =
-        parameters.keys().filter(|_| silent).filter_map(|name| declared.unknown(name)).collect();
+    let declared = DeclaredParameters::of_tool(manifest);
+    let mut problems: Vec<ParamProblem> = parameters
+        .keys()
+        .filter(|_| silent)
+        .filter_map(|name| declared.unknown(name))
+        .collect();
     match params::validate(&manifest.input_schema, &Value::Object(parameters)) {
         Ok(Value::Object(completed)) if problems.is_empty() => Ok(completed),
         Ok(_) => Err(problems),

@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::call::{CallError, Machine, Starter};
-use super::invocation::Text;
+use super::invocation::MaskedText;
 use crate::item::wording::shown;
 
 /// What a custom parser needs to run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Source<'s> {
+pub(super) struct ParserEnvironment<'s> {
     pub(super) machine: &'s Machine,
     /// The variables of the tool; a parser gets only those without secrets.
-    pub(super) environment: &'s BTreeMap<String, Text>,
+    pub(super) environment: &'s BTreeMap<String, MaskedText>,
 }
 
 /// Whether a name means a parser of the project or user.
@@ -37,16 +37,22 @@ pub(super) fn file_of(name: &str, folders: [Option<&Path>; 3]) -> Option<PathBuf
 pub(super) fn parse(
     name: &str,
     content: &str,
-    source: Source<'_>,
+    source: ParserEnvironment<'_>,
     starter: &mut Starter<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Value, CallError> {
-    let failed = |reason| CallError::Parser { parser: name.to_owned(), reason };
+    let failed = |reason| CallError::Parser {
+        parser: name.to_owned(),
+        reason,
+    };
     if let Some(file) = custom::find(name, source.machine).map_err(failed)? {
         return custom::run(name, &file, content, source, starter);
     }
     let parsed = builtin::parse(name, content).unwrap_or_else(|| {
-        warnings.push(format!("there is no parser `{}`; the output was taken as text", shown(name)));
+        warnings.push(format!(
+            "there is no parser `{}`; the output was taken as text",
+            shown(name)
+        ));
         Ok(builtin::text(content))
     });
     parsed.map_err(failed)

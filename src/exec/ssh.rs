@@ -10,17 +10,18 @@ mod error;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tempfile::{NamedTempFile, TempDir};
-
 pub use error::SshError;
 
 use super::interrupt::Interrupts;
-use super::subprocess::{CommandLine, Conversation, SubprocessError, converse, kept_folders, resolve};
+use super::private_folder::{PrivateFolder, PrivateUse};
+use super::subprocess::{
+    CommandLine, Conversation, SubprocessError, converse, kept_folders, resolve,
+};
 use super::supervisor::Stream;
 use crate::item::signature::author::{AuthorSignature, MAX_SIGNATURE, NAMESPACE};
 use crate::item::source::read_bytes;
@@ -81,23 +82,39 @@ pub enum Verified {
 impl Keygen {
     /// Finds the program. Relative folders of `PATH` and those that are not `trusted` are skipped:
     /// a project could put a program there that accepts every signature.
-    pub fn find(variables: &BTreeMap<OsString, OsString>, trusted: impl Fn(&Path) -> bool) -> Result<Self, SshError> {
-        let path = variables.get(OsStr::new("PATH")).cloned().unwrap_or_default();
+    pub fn find(
+        variables: &BTreeMap<OsString, OsString>,
+        trusted: impl Fn(&Path) -> bool,
+    ) -> Result<Self, SshError> {
+        let path = variables
+            .get(OsStr::new("PATH"))
+            .cloned()
+            .unwrap_or_default();
         let path = kept_folders(&path, |folder| folder.is_absolute() && trusted(folder));
         let program = resolve(OsStr::new("ssh-keygen"), &path, Path::new("/"));
         let program = program.map_err(|_| SshError::NoProgram)?;
         let mut environment = variables.clone();
         environment.insert("PATH".into(), path);
-        Ok(Self { program, environment })
+        Ok(Self {
+            program,
+            environment,
+        })
     }
 
     /// Signs texts with a key, in order.
-    pub fn sign(&self, key: &Path, texts: &[String], talk: &mut Talk<'_>) -> Result<Vec<String>, SshError> {
+    pub fn sign(
+        &self,
+        key: &Path,
+        texts: &[String],
+        talk: &mut Talk<'_>,
+    ) -> Result<Vec<String>, SshError> {
         check_key(key)?;
         let mut signatures = Vec::new();
         for texts in texts.chunks(AT_ONCE) {
-            let folder = private_folder()?;
-            let mut words: Vec<OsString> = ["-Y", "sign", "-q", "-n", NAMESPACE, "-f"].map(OsString::from).to_vec();
+            let folder = self.private_folder()?;
+            let mut words: Vec<OsString> = ["-Y", "sign", "-q", "-n", NAMESPACE, "-f"]
+                .map(OsString::from)
+                .to_vec();
             words.push(key.into());
             for (number, text) in texts.iter().enumerate() {
                 let file = folder.path().join(number.to_string());
@@ -116,10 +133,16 @@ impl Keygen {
             }
             for number in 0..texts.len() {
                 let file = folder.path().join(format!("{number}.sig"));
-                let bytes = read_bytes(&file, MAX_SIGNATURE).map_err(|_| SshError::not_signed(key, &said))?;
+                let bytes = read_bytes(&file, MAX_SIGNATURE)
+                    .map_err(|_| SshError::not_signed(key, &said))?;
                 let text = String::from_utf8_lossy(&bytes).into_owned();
-                let is_signature = AuthorSignature::parse(&text).is_some_and(|made| made.namespace == NAMESPACE);
-                signatures.push(is_signature.then_some(text).ok_or_else(|| SshError::not_signed(key, &said))?);
+                let is_signature =
+                    AuthorSignature::parse(&text).is_some_and(|made| made.namespace == NAMESPACE);
+                signatures.push(
+                    is_signature
+                        .then_some(text)
+                        .ok_or_else(|| SshError::not_signed(key, &said))?,
+                );
             }
         }
         Ok(signatures)
@@ -137,7 +160,7 @@ impl Keygen {
         allowed: &[u8],
         revoked: Option<&[u8]>,
     ) -> Result<Verified, SshError> {
-        let folder = private_folder()?;
+        let folder = self.private_folder()?;
         let file = |name: &str, content: &[u8]| -> Result<OsString, SshError> {
             let file = folder.path().join(name);
             fs::write(&file, content)?;
@@ -147,8 +170,14 @@ impl Keygen {
         let allowed = file("allowed_signers", allowed)?;
         let revoked = revoked.map(|keys| file("revoked_keys", keys)).transpose()?;
         let words = |words: &[&OsStr]| words.iter().map(OsString::from).collect::<Vec<_>>();
-        let by_whom =
-            words(&["-Y".as_ref(), "find-principals".as_ref(), "-s".as_ref(), &signature, "-f".as_ref(), &allowed]);
+        let by_whom = words(&[
+            "-Y".as_ref(),
+            "find-principals".as_ref(),
+            "-s".as_ref(),
+            &signature,
+            "-f".as_ref(),
+            &allowed,
+        ]);
         let (found, said) = self.check(by_whom, b"")?;
         if found.outcome.exit_code != Some(0) {
             return Ok(Verified::ByNobody(said));
@@ -159,8 +188,17 @@ impl Keygen {
         let is_name = |name: &&str| !name.is_empty() && !name.starts_with('!');
         let mut tried = BTreeSet::new();
         let principals = principals.lines().chain(names.iter().map(String::as_str));
-        for principal in principals.filter(is_name).filter(|name| tried.insert(*name)).take(MOST_PRINCIPALS) {
-            let mut verify = words(&["-Y".as_ref(), "verify".as_ref(), "-n".as_ref(), NAMESPACE.as_ref()]);
+        for principal in principals
+            .filter(is_name)
+            .filter(|name| tried.insert(*name))
+            .take(MOST_PRINCIPALS)
+        {
+            let mut verify = words(&[
+                "-Y".as_ref(),
+                "verify".as_ref(),
+                "-n".as_ref(),
+                NAMESPACE.as_ref(),
+            ]);
             verify.extend(words(&[
                 "-s".as_ref(),
                 &signature,
@@ -186,15 +224,26 @@ impl Keygen {
 
     /// Whether a signature matches this text, no matter who made it.
     pub fn holds(&self, signature: &str, text: &str) -> Result<bool, SshError> {
-        let mut file = NamedTempFile::new()?;
-        file.write_all(signature.as_bytes())?;
+        let folder = self.private_folder()?;
+        let file = folder.path().join("signature");
+        fs::write(&file, signature)?;
         let words = ["-Y", "check-novalidate", "-n", NAMESPACE, "-s"].map(OsString::from);
-        let words = words.into_iter().chain([file.path().into()]).collect();
+        let words = words.into_iter().chain([file.into()]).collect();
         let (ended, _) = self.check(words, text.as_bytes())?;
         Ok(ended.outcome.exit_code == Some(0))
     }
 
-    fn check(&self, words: Vec<OsString>, input: &[u8]) -> Result<(Conversation, String), SshError> {
+    fn private_folder(&self) -> io::Result<PrivateFolder> {
+        let temporary = self.environment.get(OsStr::new("TMPDIR"));
+        let temporary = temporary.map_or(Path::new("/tmp"), Path::new);
+        PrivateFolder::create(temporary, PrivateUse::Signatures)
+    }
+
+    fn check(
+        &self,
+        words: Vec<OsString>,
+        input: &[u8],
+    ) -> Result<(Conversation, String), SshError> {
         let (ended, said) = self.run(words, input, &FOR_CHECKING, CHECKING, &mut |_| {})?;
         if ended.outcome.interrupted {
             return Err(SshError::Interrupted);
@@ -217,11 +266,17 @@ impl Keygen {
         talk: &mut Talk<'_>,
     ) -> Result<(Conversation, String), SshError> {
         let kept = |name: &OsString| name == "PATH" || variables.iter().any(|known| name == *known);
-        let mut environment: BTreeMap<OsString, OsString> =
-            self.environment.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone())).collect();
+        let mut environment: BTreeMap<OsString, OsString> = self
+            .environment
+            .iter()
+            .filter(|(name, _)| kept(name))
+            .map(|(n, v)| (n.clone(), v.clone()))
+            .collect();
         // The program's messages are parsed in English only.
         environment.insert("LC_ALL".into(), "C".into());
-        let argv = std::iter::once(self.program.clone().into()).chain(words).collect();
+        let argv = std::iter::once(self.program.clone().into())
+            .chain(words)
+            .collect();
         let mut command = CommandLine::new(argv, PathBuf::from("/"), environment)?;
         command.timeout = Some(patience);
         let mut interrupts = Interrupts::listen()?;
@@ -232,14 +287,23 @@ impl Keygen {
                 talk(&String::from_utf8_lossy(bytes));
             }
         };
-        let ended = converse::<SubprocessError>(&command, input, &mut interrupts, |_| Ok(()), &mut on_output)?;
+        let ended = converse::<SubprocessError>(
+            &command,
+            input,
+            &mut interrupts,
+            |_| Ok(()),
+            &mut on_output,
+        )?;
         Ok((ended, String::from_utf8_lossy(&said).into_owned()))
     }
 }
 
 /// Checks a key file first: most mistakes are made here.
 pub fn check_key(key: &Path) -> Result<(), SshError> {
-    let not_found = |source| SshError::NoKey { key: key.to_path_buf(), source };
+    let not_found = |source| SshError::NoKey {
+        key: key.to_path_buf(),
+        source,
+    };
     let metadata = fs::metadata(key).map_err(not_found)?;
     if !metadata.is_file() {
         return Err(SshError::NotAKey(key.to_path_buf()));
@@ -253,17 +317,23 @@ pub fn check_key(key: &Path) -> Result<(), SshError> {
     }
     let text = String::from_utf8_lossy(&bytes);
     let mut words = text.split_ascii_whitespace();
-    let is_public = words.next().is_some() && words.next().is_some_and(|word| word.starts_with("AAAA"));
-    if is_public { Ok(()) } else { Err(SshError::NotAKey(key.to_path_buf())) }
-}
-
-fn private_folder() -> io::Result<TempDir> {
-    tempfile::Builder::new().prefix("piton-ssh-").permissions(fs::Permissions::from_mode(0o700)).tempdir()
+    let is_public =
+        words.next().is_some() && words.next().is_some_and(|word| word.starts_with("AAAA"));
+    if is_public {
+        Ok(())
+    } else {
+        Err(SshError::NotAKey(key.to_path_buf()))
+    }
 }
 
 /// Whether the program is too old for this operation.
 fn is_too_old(said: &str) -> bool {
-    ["Unsupported operation for -Y", "unknown option", "illegal option", "invalid option"]
-        .iter()
-        .any(|words| said.contains(words))
+    [
+        "Unsupported operation for -Y",
+        "unknown option",
+        "illegal option",
+        "invalid option",
+    ]
+    .iter()
+    .any(|words| said.contains(words))
 }

@@ -20,7 +20,9 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, geteuid, kill_process_group, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, geteuid, kill_process_group, waitid,
+};
 
 pub use conversation::{Conversation, converse};
 
@@ -60,7 +62,7 @@ enum Wiring {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct CommandOutcome {
     /// `None` when a signal ended it.
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
@@ -70,10 +72,16 @@ pub struct Outcome {
     pub interrupted: bool,
 }
 
-impl Outcome {
+impl CommandOutcome {
     /// For a command whose end was not observed.
     pub fn unknown() -> Self {
-        Self { exit_code: None, signal: None, duration: Duration::ZERO, timed_out: false, interrupted: false }
+        Self {
+            exit_code: None,
+            signal: None,
+            duration: Duration::ZERO,
+            timed_out: false,
+            interrupted: false,
+        }
     }
 }
 
@@ -86,6 +94,9 @@ pub enum SubprocessError {
     /// The file exists but is not executable.
     #[error("`{}` cannot be executed", .0.display())]
     NotExecutable(PathBuf),
+    /// The isolation level hides the folder that it lies in.
+    #[error("`{}` lies in your home folder, which this isolation level hides", .0.display())]
+    Hidden(PathBuf),
     #[error("cannot start `{}`", .program.display())]
     NotStarted {
         program: PathBuf,
@@ -108,10 +119,23 @@ impl CommandLine {
         folder: PathBuf,
         environment: BTreeMap<OsString, OsString>,
     ) -> Result<Self, SubprocessError> {
-        let name = argv.first().filter(|name| !name.is_empty()).ok_or(SubprocessError::NoCommand)?;
-        let search_path = environment.get(OsStr::new("PATH")).map(OsString::as_os_str).unwrap_or_default();
+        let name = argv
+            .first()
+            .filter(|name| !name.is_empty())
+            .ok_or(SubprocessError::NoCommand)?;
+        let search_path = environment
+            .get(OsStr::new("PATH"))
+            .map(OsString::as_os_str)
+            .unwrap_or_default();
         let program = resolve(name, search_path, &folder)?;
-        Ok(Self { program, argv, folder, environment, streams: Streams::Inherit, timeout: None })
+        Ok(Self {
+            program,
+            argv,
+            folder,
+            environment,
+            streams: Streams::Inherit,
+            timeout: None,
+        })
     }
 
     pub fn program(&self) -> &Path {
@@ -122,7 +146,11 @@ impl CommandLine {
     /// process.
     pub fn changes_user(&self) -> bool {
         const SET_ID: u32 = 0o6000;
-        !geteuid().is_root() && self.program.metadata().is_ok_and(|file| file.permissions().mode() & SET_ID != 0)
+        !geteuid().is_root()
+            && self
+                .program
+                .metadata()
+                .is_ok_and(|file| file.permissions().mode() & SET_ID != 0)
     }
 
     /// The command as work for a supervisor.
@@ -139,7 +167,11 @@ impl CommandLine {
     }
 
     fn spawn(&self, wiring: Wiring) -> io::Result<Child> {
-        let name = self.argv.first().map(OsString::as_os_str).unwrap_or_default();
+        let name = self
+            .argv
+            .first()
+            .map(OsString::as_os_str)
+            .unwrap_or_default();
         let words = self.argv.get(1..).unwrap_or_default();
         let mut command = process(&self.program);
         command.arg0(name).args(words);
@@ -157,32 +189,52 @@ impl CommandLine {
     fn start(&self, mut command: std::process::Command, wiring: Wiring) -> io::Result<Child> {
         let (input, output, errors) = match (wiring, self.streams) {
             (Wiring::Pipes, _) => (Stdio::piped(), Stdio::piped(), Stdio::piped()),
-            (Wiring::Inherited, Streams::Inherit) => (Stdio::inherit(), Stdio::inherit(), Stdio::inherit()),
+            (Wiring::Inherited, Streams::Inherit) => {
+                (Stdio::inherit(), Stdio::inherit(), Stdio::inherit())
+            }
             (Wiring::Inherited, Streams::OutputToStderr) => {
                 let output = rustix::stdio::stderr().try_clone_to_owned()?;
                 (Stdio::inherit(), Stdio::from(output), Stdio::inherit())
             }
         };
-        command.current_dir(&self.folder).env_clear().envs(&self.environment);
-        command.stdin(input).stdout(output).stderr(errors).process_group(0).spawn()
+        command
+            .current_dir(&self.folder)
+            .env_clear()
+            .envs(&self.environment);
+        command
+            .stdin(input)
+            .stdout(output)
+            .stderr(errors)
+            .process_group(0)
+            .spawn()
     }
 }
 
 /// Finds the file for a program name like a shell in that folder would.
-pub fn resolve(program: &OsStr, search_path: &OsStr, folder: &Path) -> Result<PathBuf, SubprocessError> {
+pub fn resolve(
+    program: &OsStr,
+    search_path: &OsStr,
+    folder: &Path,
+) -> Result<PathBuf, SubprocessError> {
     let is_path = program.as_encoded_bytes().contains(&b'/');
     let candidates: Vec<PathBuf> = if is_path {
         vec![folder.join(program)]
     } else {
-        env::split_paths(search_path).map(|part| folder.join(part).join(program)).collect()
+        env::split_paths(search_path)
+            .map(|part| folder.join(part).join(program))
+            .collect()
     };
     let mut unusable = None;
     for file in candidates {
         match file.metadata() {
-            Ok(metadata) if metadata.is_file() && access(&file, Access::EXEC_OK).is_ok() => return Ok(file),
+            Ok(metadata) if metadata.is_file() && access(&file, Access::EXEC_OK).is_ok() => {
+                return Ok(file);
+            }
             // A folder found on `PATH` is skipped; one named explicitly is an error.
             Ok(metadata) if metadata.is_file() || is_path => unusable = unusable.or(Some(file)),
-            Err(err) if is_path && err.kind() == io::ErrorKind::PermissionDenied => unusable = Some(file),
+            Err(err) if is_path && err.kind() == io::ErrorKind::PermissionDenied => {
+                unusable = Some(file);
+            }
             _ => {}
         }
     }
@@ -198,14 +250,10 @@ pub fn find_on_path(program: &Path, name: &str, search_path: &OsStr) -> Option<P
     (found.canonicalize().ok()? == program.canonicalize().ok()?).then_some(found)
 }
 
-/// `PATH` without relative folders.
-pub fn absolute_folders(search_path: &OsStr) -> OsString {
-    kept_folders(search_path, Path::is_absolute)
-}
-
 /// `PATH` with only the folders that `keeps` accepts.
 pub fn kept_folders(search_path: &OsStr, keeps: impl Fn(&Path) -> bool) -> OsString {
-    env::join_paths(env::split_paths(search_path).filter(|folder| keeps(folder))).unwrap_or_default()
+    env::join_paths(env::split_paths(search_path).filter(|folder| keeps(folder)))
+        .unwrap_or_default()
 }
 
 /// Runs a command to its end.
@@ -215,10 +263,14 @@ pub fn run<E: From<SubprocessError>>(
     command: &CommandLine,
     interrupts: &mut Interrupts,
     on_start: impl FnOnce(u32) -> Result<(), E>,
-) -> Result<Outcome, E> {
-    let mut running = Running::start(command, Wiring::Inherited)?;
+) -> Result<CommandOutcome, E> {
+    let mut running = RunningCommand::start(command, Wiring::Inherited)?;
     on_start(running.child.id())?;
-    running.end(command, interrupts, &mut |interrupts, limit| interrupts.wait(limit)).map_err(E::from)
+    running
+        .end(command, interrupts, &mut |interrupts, limit| {
+            interrupts.wait(limit)
+        })
+        .map_err(E::from)
 }
 
 /// Waits for a signal or a child, up to a limit.
@@ -232,7 +284,7 @@ enum Ending {
 }
 
 /// A running command; dropping it kills its process group.
-struct Running {
+struct RunningCommand {
     started: Instant,
     child: Child,
     group: Option<Pid>,
@@ -240,7 +292,7 @@ struct Running {
     ended: Option<ExitStatus>,
 }
 
-impl Running {
+impl RunningCommand {
     fn start(command: &CommandLine, wiring: Wiring) -> Result<Self, SubprocessError> {
         let started = Instant::now();
         // A daemon leaves the group, but orphans are inherited by this process.
@@ -248,11 +300,20 @@ impl Running {
         let mut children = own_children();
         let child = command
             .spawn(wiring)
-            .map_err(|source| SubprocessError::NotStarted { program: command.program.clone(), source })?;
+            .map_err(|source| SubprocessError::NotStarted {
+                program: command.program.clone(),
+                source,
+            })?;
         children.insert(child.id());
         drop(children);
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        let mut running = Self { started, child, group, terminal: Terminal::find(), ended: None };
+        let mut running = Self {
+            started,
+            child,
+            group,
+            terminal: Terminal::find(),
+            ended: None,
+        };
         // A command with piped input needs the terminal only if it opens it itself.
         if wiring == Wiring::Inherited && Terminal::is_for_the_command() {
             running.lend_terminal();
@@ -266,12 +327,17 @@ impl Running {
         command: &CommandLine,
         interrupts: &mut Interrupts,
         pause: &mut Pause<'_>,
-    ) -> Result<Outcome, SubprocessError> {
-        let lost = |source| SubprocessError::Lost { program: command.program.clone(), source };
-        let ending = self.wait(command.timeout, interrupts, pause).map_err(lost)?;
+    ) -> Result<CommandOutcome, SubprocessError> {
+        let lost = |source| SubprocessError::Lost {
+            program: command.program.clone(),
+            source,
+        };
+        let ending = self
+            .wait(command.timeout, interrupts, pause)
+            .map_err(lost)?;
         let duration = self.started.elapsed();
         let status = self.finish().map_err(lost)?;
-        Ok(Outcome {
+        Ok(CommandOutcome {
             exit_code: status.code(),
             signal: status.signal(),
             duration,
@@ -292,7 +358,10 @@ impl Running {
         let mut ending = Ending::ByItself;
         let mut deadline = limit.and_then(|limit| self.started.checked_add(limit));
         loop {
-            if self.look(WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?.is_some() {
+            if self
+                .look(WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?
+                .is_some()
+            {
                 return Ok(ending);
             }
             if self.terminal.is_some()
@@ -301,7 +370,10 @@ impl Running {
                 self.handle_stop(&stopped);
             }
             let is_due = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-            match (ending, interrupts.received().and_then(Signal::from_named_raw)) {
+            match (
+                ending,
+                interrupts.received().and_then(Signal::from_named_raw),
+            ) {
                 (Ending::ByItself, Some(signal)) => {
                     ending = Ending::Interrupted;
                     deadline = Instant::now().checked_add(GRACE);
@@ -318,7 +390,10 @@ impl Running {
                 }
                 _ => {}
             }
-            pause(interrupts, deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())))?;
+            pause(
+                interrupts,
+                deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())),
+            )?;
         }
     }
 
@@ -346,7 +421,9 @@ impl Running {
     }
 
     fn look(&self, options: WaitIdOptions) -> io::Result<Option<WaitIdStatus>> {
-        let Some(pid) = self.group else { return Ok(None) };
+        let Some(pid) = self.group else {
+            return Ok(None);
+        };
         match waitid(WaitId::Pid(pid), options | WaitIdOptions::NOHANG) {
             Ok(status) => Ok(status),
             Err(Errno::INTR) => Ok(None),
@@ -388,7 +465,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         // Only reached when waiting failed; there is no caller left to report to.
         let _ = self.finish();
@@ -401,6 +478,7 @@ impl Explain for SubprocessError {
             Self::NoCommand => Code::NoCommand,
             Self::NotFound(_) => Code::ProgramNotFound,
             Self::NotExecutable(_) => Code::ProgramNotExecutable,
+            Self::Hidden(_) => Code::SandboxUnavailable,
             Self::NotStarted { .. } | Self::Lost { .. } => Code::ProgramFailed,
         }
     }
@@ -408,12 +486,21 @@ impl Explain for SubprocessError {
     fn hint(&self) -> Option<Hint> {
         match self {
             Self::NoCommand => Some("name it after `--`: `piton exec -- make`".into()),
-            Self::NotFound(name) if name.components().count() > 1 => Some("see that the file exists".into()),
-            Self::NotFound(_) => {
-                Some("see that it is installed and on the search path; shell words need `sh -c '…'`".into())
+            Self::NotFound(name) if name.components().count() > 1 => {
+                Some("check that the file exists".into())
             }
+            Self::NotFound(_) => Some(
+                "check that it is installed and on the search path; shell syntax needs `sh -c '…'`"
+                    .into(),
+            ),
             Self::NotExecutable(file) if file.is_dir() => Some("it is a folder".into()),
-            Self::NotExecutable(file) => Some(format!("make it a program: `chmod +x '{}'`", file.display()).into()),
+            Self::NotExecutable(file) => {
+                Some(format!("make it a program: `chmod +x '{}'`", file.display()).into())
+            }
+            Self::Hidden(_) => Some(
+                "use a program of the system or of the project, the level `standard`, or a container"
+                    .into(),
+            ),
             Self::NotStarted { .. } | Self::Lost { .. } => None,
         }
     }
@@ -425,7 +512,7 @@ impl SubprocessError {
         match self {
             Self::NotFound(_) => Some(127),
             Self::NotExecutable(_) | Self::NotStarted { .. } => Some(126),
-            Self::NoCommand | Self::Lost { .. } => None,
+            Self::NoCommand | Self::Hidden(_) | Self::Lost { .. } => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The child process that owns the process tree of one tool, or of one `piton exec` command.
 //!
-//! piton starts itself as `piton __supervise`; a [`Supervisor`] waits on its stdin, a socket, for
+//! piton starts itself as `piton __supervise`, or makes a copy of its process; a [`Supervisor`] waits on its stdin, a socket, for
 //! [`Work`]. It inherits the orphans of the tool and kills the whole tree when the tool ends, times
 //! out or is cancelled, or when piton is gone. For a tool it leads a new session. For a command it
 //! stays in piton's session, so that the command can use the terminal, and passes it piton's own
@@ -14,17 +14,23 @@ mod handover;
 #[cfg(target_os = "linux")]
 mod launch;
 mod parent;
+#[cfg(target_os = "linux")]
+mod path_walk;
+mod process;
 mod protocol;
+#[cfg(target_os = "linux")]
+mod refusals;
 #[cfg(target_os = "linux")]
 mod result;
 #[cfg(target_os = "linux")]
 mod seccomp;
+mod stream;
 mod touched;
 #[cfg(target_os = "linux")]
 mod write_monitor;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,7 +41,9 @@ pub use capture::Captured;
 pub use parent::Supervisor;
 pub use touched::{Touched, TouchedLog, TouchedPaths};
 
-use super::invocation::Limits;
+use super::invocation::ResourceLimits;
+use super::isolation::Confinement;
+use super::process::own_name;
 use crate::problem::{Code, Explain, Hint};
 
 /// The argument that makes piton a supervisor.
@@ -46,6 +54,10 @@ const TERMINAL: &str = "terminal";
 
 /// The variable with the run of a process, so that it can be found after a crash.
 pub const MARK: &str = "PITON_RUN_ID";
+
+/// The variable with the piton process that started a marked process. While that lives, the process is no leftover, even
+/// if a copy of the repository has a journal with the same run.
+pub(super) const OWNER: &str = "PITON_PROCESS";
 
 /// The default number of captured bytes per stream.
 const KEPT: usize = 1024 * 1024;
@@ -85,9 +97,23 @@ pub struct Work {
     pub timeout: Option<Duration>,
     /// How it ends when piton is gone.
     pub farewell: Farewell,
-    pub limits: Limits,
+    pub limits: ResourceLimits,
+    /// What the kernel lets it do; `None` means everything that the user may do.
+    pub confinement: Option<Confinement>,
     /// How many bytes of each stream are kept: one half from the start, one half from the end.
     pub kept: usize,
+}
+
+impl Work {
+    /// The work with the name of this process, if it belongs to a run.
+    fn with_owner(&self) -> Self {
+        let mut work = self.clone();
+        if work.environment.contains_key(OsStr::new(MARK)) {
+            let owner = (OWNER.into(), own_name().into());
+            work.environment.extend([owner]);
+        }
+        work
+    }
 }
 
 impl Default for Work {
@@ -106,7 +132,8 @@ impl Default for Work {
             foreground: Foreground::No,
             timeout: None,
             farewell: Farewell::Kill,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
+            confinement: None,
             kept: KEPT,
         }
     }
@@ -166,6 +193,8 @@ pub struct Ended {
     /// Why an incomplete result is missing.
     pub result_fault: Option<ResultFault>,
     pub touched: Touched,
+    /// Paths outside of its confinement that it tried to change, as far as they were watched.
+    pub refused: Vec<PathBuf>,
     /// How many remaining processes were killed.
     pub leftovers: u32,
     pub cpu: Duration,
@@ -206,7 +235,9 @@ impl Explain for SupervisorError {
     fn hint(&self) -> Option<Hint> {
         match self {
             Self::NotStarted(_) | Self::Program { .. } => None,
-            Self::Lost => Some("the command may have killed it; everything that it had started was ended too".into()),
+            Self::Lost => {
+                Some("the command may have killed it; all of its processes were killed too".into())
+            }
         }
     }
 }
@@ -219,7 +250,12 @@ pub fn is_meant(arguments: &[OsString]) -> bool {
 #[cfg(target_os = "linux")]
 pub fn serve(arguments: &[OsString]) -> ExitCode {
     let is_terminal = arguments.get(2).is_some_and(|word| word == TERMINAL);
-    child::serve(if is_terminal { child::Seat::Terminal } else { child::Seat::Apart })
+    let served = child::serve(if is_terminal {
+        child::SupervisorSession::Terminal
+    } else {
+        child::SupervisorSession::Apart
+    });
+    served.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -8,27 +8,37 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal as MaskedSignal};
 use rustix::fd::BorrowedFd;
 use rustix::process::{Pid, Signal, getpgrp, kill_process_group};
 use rustix::stdio::{stderr, stdin, stdout};
-use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
+use rustix::termios::{
+    OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp,
+};
 
 /// The terminal that piton was started from.
 pub(super) struct Terminal {
     fd: BorrowedFd<'static>,
     own: Pid,
     modes: Option<Termios>,
-    lent: Lent,
+    used: TerminalUse,
 }
 
+/// Who uses the terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lent {
-    No,
-    Yes,
+enum TerminalUse {
+    Own,
+    Lent,
 }
 
 impl Terminal {
     /// The terminal behind one of the standard streams.
     pub(super) fn find() -> Option<Self> {
-        let fd = [stdin(), stderr(), stdout()].into_iter().find(|fd| isatty(fd) && tcgetpgrp(fd).is_ok())?;
-        Some(Self { fd, own: getpgrp(), modes: tcgetattr(fd).ok(), lent: Lent::No })
+        let fd = [stdin(), stderr(), stdout()]
+            .into_iter()
+            .find(|fd| isatty(fd) && tcgetpgrp(fd).is_ok())?;
+        Some(Self {
+            fd,
+            own: getpgrp(),
+            modes: tcgetattr(fd).ok(),
+            used: TerminalUse::Own,
+        })
     }
 
     /// Whether a command should have the terminal from the start.
@@ -41,8 +51,10 @@ impl Terminal {
 
     /// Lends the terminal to a group if piton has it; returns whether the group has it now.
     pub(super) fn lend(&mut self, group: Pid) -> bool {
-        if tcgetpgrp(self.fd).is_ok_and(|holder| holder == self.own) && tcsetpgrp(self.fd, group).is_ok() {
-            self.lent = Lent::Yes;
+        if tcgetpgrp(self.fd).is_ok_and(|holder| holder == self.own)
+            && tcsetpgrp(self.fd, group).is_ok()
+        {
+            self.used = TerminalUse::Lent;
         }
         self.is_lent()
     }
@@ -51,7 +63,7 @@ impl Terminal {
     /// returns whether it may.
     pub(super) fn promise(&mut self) -> bool {
         if Self::is_for_the_command() && tcgetpgrp(self.fd).is_ok_and(|holder| holder == self.own) {
-            self.lent = Lent::Yes;
+            self.used = TerminalUse::Lent;
         }
         self.is_lent()
     }
@@ -72,7 +84,7 @@ impl Terminal {
     }
 
     pub(super) fn is_lent(&self) -> bool {
-        self.lent == Lent::Yes
+        self.used == TerminalUse::Lent
     }
 
     pub(super) fn take_back(&mut self) {
@@ -81,7 +93,7 @@ impl Terminal {
                 // Fails when the terminal is gone; then there is nothing to take back.
                 let _ = tcsetpgrp(self.fd, self.own);
             });
-            self.lent = Lent::No;
+            self.used = TerminalUse::Own;
         }
     }
 
@@ -105,7 +117,9 @@ impl Drop for Terminal {
 fn unstoppable(act: impl FnOnce()) {
     let mut stop = SigSet::empty();
     stop.add(MaskedSignal::SIGTTOU);
-    let Ok(before) = stop.thread_swap_mask(SigmaskHow::SIG_BLOCK) else { return };
+    let Ok(before) = stop.thread_swap_mask(SigmaskHow::SIG_BLOCK) else {
+        return;
+    };
     act();
     let _ = before.thread_set_mask();
 }

@@ -14,20 +14,20 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
 
-use super::worker::{Failure, FailureKind};
+use super::worker::{FailureKind, WorkFailure};
 
 const CONNECT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reach {
+pub enum NetworkReach {
     /// Addresses of the internet only.
     Public,
     /// Also this machine and its network.
     Anywhere,
 }
 
-impl Reach {
+impl NetworkReach {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Public => "public",
@@ -51,10 +51,17 @@ const VARIABLES: [&str; 10] = [
 ];
 
 /// The user's variables that a worker needs for HTTP.
-pub(super) fn variables(environment: &BTreeMap<OsString, OsString>) -> BTreeMap<OsString, OsString> {
+pub(super) fn variables(
+    environment: &BTreeMap<OsString, OsString>,
+) -> BTreeMap<OsString, OsString> {
     let pick = |name: &&str| environment.get_key_value(OsStr::new(name));
-    let found = VARIABLES.iter().filter_map(pick).filter(|(_, value)| !value.is_empty());
-    found.map(|(name, value)| (name.clone(), value.clone())).collect()
+    let found = VARIABLES
+        .iter()
+        .filter_map(pick)
+        .filter(|(_, value)| !value.is_empty());
+    found
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// The hosts of the user's proxies. Their names may resolve to private addresses.
@@ -65,32 +72,48 @@ pub(super) fn proxy_hosts(environment: &BTreeMap<OsString, OsString>) -> Vec<Str
             name.ends_with("_proxy") && name != "no_proxy"
         })
     };
-    let values = variables(environment).into_iter().filter(|(name, _)| is_proxy(name)).map(|(_, value)| value);
+    let values = variables(environment)
+        .into_iter()
+        .filter(|(name, _)| is_proxy(name))
+        .map(|(_, value)| value);
     let host = |value: OsString| {
         let text = value.to_str()?.to_owned();
         // A proxy without a scheme is an HTTP proxy.
-        let text = if text.contains("://") { text } else { format!("http://{text}") };
+        let text = if text.contains("://") {
+            text
+        } else {
+            format!("http://{text}")
+        };
         Some(Url::parse(&text).ok()?.host_str()?.to_ascii_lowercase())
     };
     values.filter_map(host).collect()
 }
 
 /// A client that does not follow redirects.
-pub(super) fn client(reach: Reach) -> Result<reqwest::Client, Failure> {
+pub(super) fn client(reach: NetworkReach) -> Result<reqwest::Client, WorkFailure> {
     client_behind(reach, &[])
 }
 
 /// A client that does not follow redirects, and may resolve these proxies to any address.
-pub(super) fn client_behind(reach: Reach, proxies: &[String]) -> Result<reqwest::Client, Failure> {
+pub(super) fn client_behind(
+    reach: NetworkReach,
+    proxies: &[String],
+) -> Result<reqwest::Client, WorkFailure> {
     use_ring();
     let builder = reqwest::Client::builder()
         .user_agent(concat!("piton/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT)
         .redirect(reqwest::redirect::Policy::none())
-        .dns_resolver(Arc::new(GuardedLookup { reach, proxies: proxies.into() }));
+        .dns_resolver(Arc::new(GuardedLookup {
+            reach,
+            proxies: proxies.into(),
+        }));
     builder.build().map_err(|err| {
-        Failure::new(FailureKind::Network, format!("cannot set up HTTP: {}", with_sources(&err)))
-            .suggest("see that the certificates of this machine can be read")
+        WorkFailure::new(
+            FailureKind::Network,
+            format!("cannot set up HTTP: {}", with_sources(&err)),
+        )
+        .suggest("check that the certificates of this machine are readable")
     })
 }
 
@@ -101,10 +124,10 @@ pub(super) fn use_ring() {
 }
 
 /// Refuses forbidden literal addresses, and schemes other than HTTP.
-pub(super) fn check_url(url: &Url, reach: Reach) -> Result<(), Failure> {
+pub(super) fn check_url(url: &Url, reach: NetworkReach) -> Result<(), WorkFailure> {
     if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
-        let message = format!("`{}` is not an address of the web", url.scheme());
-        return Err(Failure::new(FailureKind::Address, message).suggest("write `https://…`"));
+        let message = format!("`{}` is not a web address", url.scheme());
+        return Err(WorkFailure::new(FailureKind::Address, message).suggest("write `https://…`"));
     }
     let address = match url.host() {
         Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
@@ -113,12 +136,13 @@ pub(super) fn check_url(url: &Url, reach: Reach) -> Result<(), Failure> {
         Some(Host::Domain(_)) => None,
         None => {
             return Err(
-                Failure::new(FailureKind::Address, "the address names no host").suggest("write `https://HOST/…`")
+                WorkFailure::new(FailureKind::Address, "the address names no host")
+                    .suggest("write `https://HOST/…`"),
             );
         }
     };
     match address {
-        Some(address) if reach == Reach::Public && is_private(address) => {
+        Some(address) if reach == NetworkReach::Public && is_private(address) => {
             Err(refused(url.host_str().unwrap_or_default()))
         }
         _ => Ok(()),
@@ -126,16 +150,17 @@ pub(super) fn check_url(url: &Url, reach: Reach) -> Result<(), Failure> {
 }
 
 /// The failure for a forbidden address.
-pub(super) fn refused(host: &str) -> Failure {
-    let message = format!("`{host}` is an address of this machine or its network, which is not allowed");
-    Failure::new(FailureKind::Address, message).suggest(
-        "if that is meant: `config.allow_private: true`, and a person runs it or the directive grants that endpoint",
+pub(super) fn refused(host: &str) -> WorkFailure {
+    let message = format!("`{host}` is a local or private address, which is not allowed");
+    WorkFailure::new(FailureKind::Address, message).suggest(
+        "if this is intended: `config.allow_private: true`, and a person runs it or the directive grants that endpoint",
     )
 }
 
 /// The kind of a failure to reach a server: an address that may not be reached is not a fault of the network.
 pub(super) fn kind_of(err: &(dyn std::error::Error + 'static)) -> FailureKind {
-    let is_refused = |err: &(dyn std::error::Error + 'static)| err.downcast_ref::<LookupFault>().is_some();
+    let is_refused =
+        |err: &(dyn std::error::Error + 'static)| err.downcast_ref::<LookupFault>().is_some();
     if std::iter::successors(Some(err), |err| err.source()).any(is_refused) {
         FailureKind::Address
     } else {
@@ -163,27 +188,37 @@ pub(super) fn with_sources(err: &dyn std::error::Error) -> String {
 /// names itself.
 fn is_local_name(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
-    name == "localhost" || [".localhost", ".local", ".internal"].iter().any(|end| name.ends_with(end))
+    name == "localhost"
+        || [".localhost", ".local", ".internal"]
+            .iter()
+            .any(|end| name.ends_with(end))
 }
 
 /// Resolves names and returns no forbidden address.
 #[derive(Clone, Debug)]
 struct GuardedLookup {
-    reach: Reach,
+    reach: NetworkReach,
     /// Names that may resolve to any address.
     proxies: Arc<[String]>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LookupFault {
-    #[error("`{0}` is an address of this machine or its network, which is not allowed")]
+    #[error("`{0}` is a local or private address, which is not allowed")]
     Private(String),
 }
 
 impl Resolve for GuardedLookup {
     fn resolve(&self, name: Name) -> Resolving {
-        let is_proxy = self.proxies.iter().any(|proxy| proxy.eq_ignore_ascii_case(name.as_str()));
-        let reach = if is_proxy { Reach::Anywhere } else { self.reach };
+        let is_proxy = self
+            .proxies
+            .iter()
+            .any(|proxy| proxy.eq_ignore_ascii_case(name.as_str()));
+        let reach = if is_proxy {
+            NetworkReach::Anywhere
+        } else {
+            self.reach
+        };
         Box::pin(async move {
             let allowed = allowed_addresses(name.as_str(), 0, reach).await?;
             if allowed.is_empty() {
@@ -195,15 +230,34 @@ impl Resolve for GuardedLookup {
 }
 
 /// The allowed addresses of a host, for callers that connect themselves.
-pub(super) async fn lookup(host: &str, port: u16, reach: Reach) -> Result<Vec<SocketAddr>, Failure> {
+pub(super) async fn lookup(
+    host: &str,
+    port: u16,
+    reach: NetworkReach,
+) -> Result<Vec<SocketAddr>, WorkFailure> {
     let found = allowed_addresses(host, port, reach).await;
-    let found = found.map_err(|err| Failure::new(FailureKind::Network, format!("cannot look `{host}` up: {err}")))?;
-    if found.is_empty() { Err(refused(host)) } else { Ok(found) }
+    let found = found.map_err(|err| {
+        WorkFailure::new(
+            FailureKind::Network,
+            format!("cannot look `{host}` up: {err}"),
+        )
+    })?;
+    if found.is_empty() {
+        Err(refused(host))
+    } else {
+        Ok(found)
+    }
 }
 
-async fn allowed_addresses(host: &str, port: u16, reach: Reach) -> std::io::Result<Vec<SocketAddr>> {
+async fn allowed_addresses(
+    host: &str,
+    port: u16,
+    reach: NetworkReach,
+) -> std::io::Result<Vec<SocketAddr>> {
     let found = tokio::net::lookup_host((host, port)).await?;
-    Ok(found.filter(|it| reach == Reach::Anywhere || !is_private(it.ip())).collect())
+    Ok(found
+        .filter(|it| reach == NetworkReach::Anywhere || !is_private(it.ip()))
+        .collect())
 }
 
 /// Whether an address is not routed on the internet: this machine, its network, or reserved.

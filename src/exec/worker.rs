@@ -1,7 +1,7 @@
 //! Work that piton does itself for a tool, in a separate process.
 //!
 //! An HTTP request, an MCP call, a container, a JavaScript function: piton starts itself as `piton
-//! __work`, reads a [`Job`] from stdin and returns the answer over the private channel. A
+//! __work`, reads a [`WorkerJob`] from stdin and returns the answer over the private channel. A
 //! supervisor owns that process like any tool: it can be killed at any time, has a timeout, and
 //! leaves nothing behind. Untrusted data from outside is parsed there first.
 
@@ -25,24 +25,24 @@ const MAX_JOB: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "job", rename_all = "snake_case")]
-pub(super) enum Job {
-    Http(Box<http::Job>),
-    Mcp(mcp::Job),
+pub(super) enum WorkerJob {
+    Http(Box<http::HttpJob>),
+    Mcp(mcp::McpCallJob),
     /// Own an MCP server for the calls of a run.
-    McpHost(Box<mcp::HostJob>),
-    Container(container::Job),
-    JavaScript(javascript::Job),
+    McpHost(Box<mcp::McpHostJob>),
+    Container(container::ContainerJob),
+    JavaScript(javascript::JavaScriptJob),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Answer {
+pub(super) enum WorkerAnswer {
     Ok(Value),
-    Failed(Failure),
+    Failed(WorkFailure),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct WorkFailure {
     pub kind: FailureKind,
     pub message: String,
     /// The way out.
@@ -130,16 +130,24 @@ impl FailureKind {
     }
 }
 
-impl Failure {
+impl WorkFailure {
     pub(super) fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), suggestion: None }
+        Self {
+            kind,
+            message: message.into(),
+            suggestion: None,
+        }
     }
 
     /// Marks a call that was sent and may have taken effect.
     pub(super) fn unanswered(self) -> Self {
-        let way_out = "it may have been done: find out before you make the call again";
+        let way_out = "it may have taken effect: check before you repeat the call";
         let suggestion = self.suggestion.or_else(|| Some(way_out.into()));
-        Self { kind: FailureKind::NoAnswer, suggestion, ..self }
+        Self {
+            kind: FailureKind::NoAnswer,
+            suggestion,
+            ..self
+        }
     }
 
     /// The same with a way out.
@@ -159,41 +167,44 @@ pub fn serve() -> ExitCode {
     let read = std::io::stdin().take(MAX_JOB).read_to_end(&mut text);
     let job = read
         .map_err(|err| err.to_string())
-        .and_then(|_| serde_json::from_slice::<Job>(&text).map_err(|err| err.to_string()));
+        .and_then(|_| serde_json::from_slice::<WorkerJob>(&text).map_err(|err| err.to_string()));
     let end = match job {
         Ok(job) => job.carry_out(),
-        Err(reason) => End::from(Failure::new(FailureKind::Job, format!("cannot read the job: {reason}"))),
+        Err(reason) => WorkerEnd::from(WorkFailure::new(
+            FailureKind::Job,
+            format!("cannot read the job: {reason}"),
+        )),
     };
     match end {
-        End::Answer(answer) if hand_over(&answer).is_ok() => ExitCode::SUCCESS,
-        End::Answer(_) => ExitCode::FAILURE,
-        End::Exit(status) => ExitCode::from(status),
+        WorkerEnd::Answer(answer) if hand_over(&answer).is_ok() => ExitCode::SUCCESS,
+        WorkerEnd::Answer(_) => ExitCode::FAILURE,
+        WorkerEnd::Exit(status) => ExitCode::from(status),
     }
 }
 
 #[derive(Debug)]
-pub(super) enum End {
-    Answer(Answer),
+pub(super) enum WorkerEnd {
+    Answer(WorkerAnswer),
     /// With the status of the process it ran, which wrote its own output.
     Exit(u8),
 }
 
-impl From<Failure> for End {
-    fn from(failure: Failure) -> Self {
-        Self::Answer(Answer::Failed(failure))
+impl From<WorkFailure> for WorkerEnd {
+    fn from(failure: WorkFailure) -> Self {
+        Self::Answer(WorkerAnswer::Failed(failure))
     }
 }
 
-impl From<Result<Value, Failure>> for End {
-    fn from(result: Result<Value, Failure>) -> Self {
+impl From<Result<Value, WorkFailure>> for WorkerEnd {
+    fn from(result: Result<Value, WorkFailure>) -> Self {
         match result {
-            Ok(value) => Self::Answer(Answer::Ok(value)),
+            Ok(value) => Self::Answer(WorkerAnswer::Ok(value)),
             Err(failure) => failure.into(),
         }
     }
 }
 
-impl Job {
+impl WorkerJob {
     /// The work for a supervisor.
     pub(super) fn work(&self, program: &std::path::Path) -> Work {
         Work {
@@ -206,7 +217,7 @@ impl Job {
         }
     }
 
-    fn carry_out(self) -> End {
+    fn carry_out(self) -> WorkerEnd {
         match self {
             Self::Http(job) => job.carry_out(),
             Self::Mcp(job) => job.carry_out(),
@@ -218,16 +229,22 @@ impl Job {
 }
 
 /// The answer of a worker; `None` when it exited without one.
-pub(super) fn answer(ended: &Ended) -> Result<Option<Answer>, u64> {
+pub(super) fn answer(ended: &Ended) -> Result<Option<WorkerAnswer>, u64> {
     match ended.result_fault {
         Some(ResultFault::TooLarge(bytes)) => Err(bytes),
-        _ => Ok(ended.result.as_deref().and_then(|bytes| serde_json::from_slice(bytes).ok())),
+        _ => Ok(ended
+            .result
+            .as_deref()
+            .and_then(|bytes| serde_json::from_slice(bytes).ok())),
     }
 }
 
 /// Writes the answer to descriptor 3: its length in four bytes, then the bytes.
-#[expect(unsafe_code, reason = "the channel is inherited under a number, which has no owner yet")]
-fn hand_over(answer: &Answer) -> std::io::Result<()> {
+#[expect(
+    unsafe_code,
+    reason = "the channel is inherited under a number, which has no owner yet"
+)]
+fn hand_over(answer: &WorkerAnswer) -> std::io::Result<()> {
     let bytes = serde_json::to_vec(answer)?;
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     // SAFETY: the supervisor put the channel there for this, and nothing else in this process uses it.

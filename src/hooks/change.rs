@@ -13,12 +13,12 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
-use rustix::io::retry_on_intr;
 use tempfile::NamedTempFile;
 
 use super::error::HooksError;
-use super::slot::{Found, Kind, Other, Slot};
+use super::slot::{Other, Slot, SlotContent, SlotKind};
 use crate::failpoint::{fail, failpoint};
+use crate::system_call::{flock, open};
 
 const DRAFT: &str = ".piton-hook-";
 
@@ -39,7 +39,11 @@ enum Undo {
     /// Rename the kept hook back to its original name.
     Restore { before: PathBuf, file: PathBuf },
     /// Write the old text of a stub, and rename the hook it runs first back to its second name.
-    Rewrite { file: PathBuf, text: Vec<u8>, before: Option<PathBuf> },
+    Rewrite {
+        file: PathBuf,
+        text: Vec<u8>,
+        before: Option<PathBuf>,
+    },
 }
 
 impl Changes {
@@ -50,14 +54,19 @@ impl Changes {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // Some network file systems cannot lock folders. Two concurrent installs are not serialized
         // there.
-        let lock = rustix::fs::open(folder, flags, Mode::empty()).ok();
+        let lock = open(folder, flags, Mode::empty()).ok();
         if lock
             .as_ref()
-            .is_some_and(|lock| retry_on_intr(|| rustix::fs::flock(lock, FlockOperation::LockExclusive)).is_ok())
+            .is_some_and(|lock| flock(lock, FlockOperation::LockExclusive).is_ok())
         {
             sweep(folder);
         }
-        Ok(Self { folder: folder.to_path_buf(), lock, made_folder, done: Vec::new() })
+        Ok(Self {
+            folder: folder.to_path_buf(),
+            lock,
+            made_folder,
+            done: Vec::new(),
+        })
     }
 
     pub(super) fn draft(&self, text: &[u8]) -> Result<NamedTempFile, HooksError> {
@@ -70,14 +79,23 @@ impl Changes {
     /// Replaces the file that was seen at this slot with a stub.
     pub(super) fn put(&mut self, slot: &Slot, draft: NamedTempFile) -> Result<(), HooksError> {
         let undo = match &slot.now {
-            Found::Nothing | Found::Odd(_) => Undo::Remove(slot.file.clone()),
-            Found::Stub(stub) => Undo::Rewrite { file: slot.file.clone(), text: stub.text.clone(), before: None },
-            Found::Other(other) => {
-                if !matches!(&slot.before, Found::Other(kept) if kept.fingerprint == other.fingerprint) {
-                    keep(&slot.file, &slot.before_file, other).map_err(HooksError::unwritable(&slot.before_file))?;
+            SlotContent::Nothing | SlotContent::Odd(_) => Undo::Remove(slot.file.clone()),
+            SlotContent::Stub(stub) => Undo::Rewrite {
+                file: slot.file.clone(),
+                text: stub.text.clone(),
+                before: None,
+            },
+            SlotContent::Other(other) => {
+                if !matches!(&slot.before, SlotContent::Other(kept) if kept.fingerprint == other.fingerprint)
+                {
+                    keep(&slot.file, &slot.before_file, other)
+                        .map_err(HooksError::unwritable(&slot.before_file))?;
                     self.done.push(Undo::Forget(slot.before_file.clone()));
                 }
-                Undo::Restore { before: slot.before_file.clone(), file: slot.file.clone() }
+                Undo::Restore {
+                    before: slot.before_file.clone(),
+                    file: slot.file.clone(),
+                }
             }
         };
         failpoint("hook-kept");
@@ -87,9 +105,12 @@ impl Changes {
             return Err(HooksError::Changed(slot.file.clone()));
         }
         fail("hook-put").map_err(HooksError::unwritable(&slot.file))?;
-        draft.persist(&slot.file).map_err(|err| HooksError::unwritable(&slot.file)(err.error))?;
+        draft
+            .persist(&slot.file)
+            .map_err(|err| HooksError::unwritable(&slot.file)(err.error))?;
         // `Restore` also removes the second name, so its own undo step is not needed.
-        if matches!(undo, Undo::Restore { .. }) && matches!(self.done.last(), Some(Undo::Forget(_))) {
+        if matches!(undo, Undo::Restore { .. }) && matches!(self.done.last(), Some(Undo::Forget(_)))
+        {
             self.done.pop();
         }
         self.done.push(undo);
@@ -104,15 +125,22 @@ impl Changes {
         }
         let failed = |err| HooksError::unwritable(&slot.file)(err);
         fail("hook-taken").map_err(failed)?;
-        let before = matches!(slot.before, Found::Other(_)).then(|| slot.before_file.clone());
+        let before = matches!(slot.before, SlotContent::Other(_)).then(|| slot.before_file.clone());
         match &before {
             Some(before) => fs::rename(before, &slot.file),
             None => fs::remove_file(&slot.file),
         }
         .map_err(failed)?;
         self.done.push(match (&slot.now, before) {
-            (Found::Stub(stub), before) => Undo::Rewrite { file: slot.file.clone(), text: stub.text.clone(), before },
-            _ => Undo::Restore { before: slot.file.clone(), file: slot.before_file.clone() },
+            (SlotContent::Stub(stub), before) => Undo::Rewrite {
+                file: slot.file.clone(),
+                text: stub.text.clone(),
+                before,
+            },
+            _ => Undo::Restore {
+                before: slot.file.clone(),
+                file: slot.before_file.clone(),
+            },
         });
         failpoint("hook-taken");
         Ok(())
@@ -136,10 +164,16 @@ impl Changes {
             let (file, result) = match step {
                 Undo::Forget(file) | Undo::Remove(file) => (file.clone(), fs::remove_file(file)),
                 Undo::Restore { before, file } => (file.clone(), fs::rename(before, file)),
-                Undo::Rewrite { file, text, before } => (file.clone(), rewrite(&file, &text, before.as_deref())),
+                Undo::Rewrite { file, text, before } => {
+                    (file.clone(), rewrite(&file, &text, before.as_deref()))
+                }
             };
             if let Err(source) = result {
-                return HooksError::HalfDone { cause: Box::new(cause), file, source };
+                return HooksError::HalfDone {
+                    cause: Box::new(cause),
+                    file,
+                    source,
+                };
             }
         }
         if self.made_folder {
@@ -155,16 +189,17 @@ fn keep(file: &Path, before: &Path, other: &Other) -> io::Result<()> {
     // systems have no hard links: the hook is copied there.
     match (fs::hard_link(file, before), other.kind) {
         (Err(err), _) if err.kind() == io::ErrorKind::AlreadyExists => Err(err),
-        (Err(_), Kind::Link) => symlink(fs::read_link(file)?, before),
-        (Err(_), Kind::File) => {
+        (Err(_), SlotKind::Link) => symlink(fs::read_link(file)?, before),
+        (Err(_), SlotKind::File) => {
             let folder = before.parent().unwrap_or(Path::new("."));
             let copy = draft(folder, &other.text)?;
-            copy.as_file().set_permissions(fs::symlink_metadata(file)?.permissions())?;
+            copy.as_file()
+                .set_permissions(fs::symlink_metadata(file)?.permissions())?;
             copy.persist_noclobber(before).map_err(|err| err.error)?;
             Ok(())
         }
-        (Ok(()), _) => match Found::at(before) {
-            Found::Other(kept) if kept.fingerprint == other.fingerprint => Ok(()),
+        (Ok(()), _) => match SlotContent::at(before) {
+            SlotContent::Other(kept) if kept.fingerprint == other.fingerprint => Ok(()),
             // The system followed the symlink.
             _ => {
                 fs::remove_file(before)?;
@@ -175,18 +210,23 @@ fn keep(file: &Path, before: &Path, other: &Other) -> io::Result<()> {
 }
 
 fn rewrite(file: &Path, text: &[u8], before: Option<&Path>) -> io::Result<()> {
-    if let (Some(before), Found::Other(other)) = (before, Found::at(file)) {
+    if let (Some(before), SlotContent::Other(other)) = (before, SlotContent::at(file)) {
         keep(file, before, &other)?;
     }
     let folder = file.parent().unwrap_or(Path::new("."));
-    draft(folder, text)?.persist(file).map_err(|err| err.error)?;
+    draft(folder, text)?
+        .persist(file)
+        .map_err(|err| err.error)?;
     Ok(())
 }
 
 fn draft(folder: &Path, text: &[u8]) -> io::Result<NamedTempFile> {
     // Every user who can read the folder may run the hook, limited by the umask.
-    let everybody = fs::Permissions::from_mode(0o777);
-    let mut draft = tempfile::Builder::new().permissions(everybody).prefix(DRAFT).tempfile_in(folder)?;
+    let executable = fs::Permissions::from_mode(0o777);
+    let mut draft = tempfile::Builder::new()
+        .permissions(executable)
+        .prefix(DRAFT)
+        .tempfile_in(folder)?;
     draft.write_all(text)?;
     draft.as_file().sync_all()?;
     Ok(draft)
@@ -195,17 +235,23 @@ fn draft(folder: &Path, text: &[u8]) -> io::Result<NamedTempFile> {
 /// Removes temporary files of calls that were killed.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().as_encoded_bytes().starts_with(DRAFT.as_bytes()) {
+        if entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(DRAFT.as_bytes())
+        {
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
 fn is_as_seen(slot: &Slot) -> bool {
-    match (&slot.now, Found::at(&slot.file)) {
-        (Found::Nothing, Found::Nothing) => true,
-        (Found::Stub(seen), Found::Stub(found)) => *seen == found,
-        (Found::Other(seen), Found::Other(found)) => seen.fingerprint == found.fingerprint,
+    match (&slot.now, SlotContent::at(&slot.file)) {
+        (SlotContent::Nothing, SlotContent::Nothing) => true,
+        (SlotContent::Stub(seen), SlotContent::Stub(found)) => *seen == found,
+        (SlotContent::Other(seen), SlotContent::Other(found)) => {
+            seen.fingerprint == found.fingerprint
+        }
         _ => false,
     }
 }

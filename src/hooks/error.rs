@@ -22,7 +22,7 @@ pub enum HooksError {
     #[error("`{}` was changed by another process meanwhile", .0.display())]
     Changed(PathBuf),
     /// A write failed, and undoing the earlier ones failed too.
-    #[error("{cause}; and `{}` could not be put back: {source}", .file.display())]
+    #[error("{cause}; and `{}` could not be restored: {source}", .file.display())]
     HalfDone {
         cause: Box<HooksError>,
         /// The file that was not restored.
@@ -41,11 +41,12 @@ impl HooksError {
         match self {
             Self::Repository(_) => String::new(),
             Self::Unwritable { .. } => {
-                "nothing was changed: make the folder writable for you, or let its owner do it".to_owned()
+                "nothing was changed: make the folder writable for you, or let its owner do it"
+                    .to_owned()
             }
             Self::Changed(_) => "nothing was changed: try again".to_owned(),
             Self::HalfDone { .. } => {
-                "`piton hooks status` says how things are; try again when it can be written".to_owned()
+                "`piton hooks status` shows the state; try again when it is writable".to_owned()
             }
         }
     }
@@ -55,7 +56,10 @@ impl From<HooksError> for Error {
     fn from(err: HooksError) -> Self {
         match err {
             HooksError::Repository(err) => RunError::from(err).into(),
-            err => Self::Hooks { message: err.to_string(), hint: err.hint() },
+            err => Self::Hooks {
+                message: err.to_string(),
+                hint: err.hint(),
+            },
         }
     }
 }

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use super::change::Changes;
 use super::error::HooksError;
 use super::manager::Charge;
-use super::record::Record;
-use super::slot::{Found, Slot};
+use super::record::HookRecord;
+use super::slot::{Slot, SlotContent};
 use super::snippet::{Snippet, snippets};
-use super::stub::{self, Age, Failure, Settings, Stub};
-use super::{Hook, HookReport, Report, State, chosen, program, site};
+use super::stub::{self, Age, FailureMode, Stub, StubSettings};
+use super::{Hook, HookReport, HookState, HooksReport, chosen, program, site};
 use crate::checkpoint::hook_site::{HookSite, is_executable};
 use crate::context::Context;
 
 /// What to do about one hook.
-enum Plan {
+enum InstallPlan {
     Write {
         slot: Slot,
         text: Vec<u8>,
@@ -30,13 +30,21 @@ enum Plan {
 
 /// Installs stubs in the repository around the working folder: every possible one, or none if a
 /// write fails.
-pub fn install(ctx: &Context, asked: &[Hook]) -> Result<Report, HooksError> {
+pub fn install(ctx: &Context, asked: &[Hook]) -> Result<HooksReport, HooksError> {
     let site = site(ctx)?;
     let hooks = chosen(&site, asked);
     let program = program(ctx);
-    let look = || -> Vec<Plan> { hooks.iter().map(|hook| plan(&site, *hook, ctx, program.as_ref())).collect() };
+    let look = || -> Vec<InstallPlan> {
+        hooks
+            .iter()
+            .map(|hook| plan(&site, *hook, ctx, program.as_ref()))
+            .collect()
+    };
     let mut plans = look();
-    if plans.iter().any(|plan| matches!(plan, Plan::Write { .. })) {
+    if plans
+        .iter()
+        .any(|plan| matches!(plan, InstallPlan::Write { .. }))
+    {
         let mut changes = Changes::begin(&site.folder)?;
         // Plan again under the lock: another process may have changed a hook since the first plan.
         plans = look();
@@ -48,31 +56,37 @@ pub fn install(ctx: &Context, asked: &[Hook]) -> Result<Report, HooksError> {
     Ok(report(&site, plans))
 }
 
-fn plan(site: &HookSite, hook: Hook, ctx: &Context, program: Option<&PathBuf>) -> Plan {
+fn plan(site: &HookSite, hook: Hook, ctx: &Context, program: Option<&PathBuf>) -> InstallPlan {
     let slot = Slot::look(&site.folder, hook);
     let charge = Charge::of(site, &slot);
     // An installed stub stays ours even if another hook manager was added later.
     if charge != Charge::Free && slot.stub().is_none() {
-        return Plan::Delegate { slot, charge };
+        return InstallPlan::Delegate { slot, charge };
     }
-    let refused =
-        |detail: String, hint: String| Plan::Leave(HookReport::new(hook, State::Refused, detail).with_hint(hint));
+    let refused = |detail: String, hint: String| {
+        InstallPlan::Leave(HookReport::new(hook, HookState::Refused, detail).with_hint(hint))
+    };
     let (state, detail) = match (&slot.now, &slot.before) {
-        (Found::Odd(reason), _) => {
+        (SlotContent::Odd(reason), _) => {
             return refused(
-                format!("there is something in its place: {reason}"),
+                format!("something else is in its place: {reason}"),
                 format!("look at `{}`, and move it away", slot.file.display()),
             );
         }
-        (_, Found::Odd(_) | Found::Stub(_)) => {
+        (_, SlotContent::Odd(_) | SlotContent::Stub(_)) => {
             return refused(
-                format!("`{}` is no hook that could be run first", slot.before_file.display()),
+                format!("`{}` is not a runnable hook", slot.before_file.display()),
                 "move it away".to_owned(),
             );
         }
-        (Found::Stub(Stub { age: Age::Edited, .. }), _) => {
+        (
+            SlotContent::Stub(Stub {
+                age: Age::Edited, ..
+            }),
+            _,
+        ) => {
             return refused(
-                "the stub was edited, and nothing of yours is overwritten".to_owned(),
+                "the stub was edited, and piton does not overwrite your changes".to_owned(),
                 format!(
                     "move your lines into `{}`, which runs first, and remove `{}`",
                     slot.before_file.display(),
@@ -80,57 +94,75 @@ fn plan(site: &HookSite, hook: Hook, ctx: &Context, program: Option<&PathBuf>) -
                 ),
             );
         }
-        (Found::Other(now), Found::Other(kept)) if now.fingerprint != kept.fingerprint => {
+        (SlotContent::Other(now), SlotContent::Other(kept))
+            if now.fingerprint != kept.fingerprint =>
+        {
             return refused(
-                format!("there is a hook, and another one in `{}`", slot.before_file.display()),
+                format!(
+                    "there is a hook, and another one in `{}`",
+                    slot.before_file.display()
+                ),
                 "keep one of them: move the other away".to_owned(),
             );
         }
-        (Found::Stub(_), _) => (State::Updated, String::new()),
-        (Found::Other(_), _) | (Found::Nothing, Found::Other(_)) => {
-            (State::Installed, format!("the hook in `{}` runs first", slot.before_file.display()))
-        }
-        (Found::Nothing, Found::Nothing) => (State::Installed, String::new()),
+        (SlotContent::Stub(_), _) => (HookState::Updated, String::new()),
+        (SlotContent::Other(_), _) | (SlotContent::Nothing, SlotContent::Other(_)) => (
+            HookState::Installed,
+            format!("the hook in `{}` runs first", slot.before_file.display()),
+        ),
+        (SlotContent::Nothing, SlotContent::Nothing) => (HookState::Installed, String::new()),
     };
-    let kept = if slot.stub().is_some() { None } else { slot.now.fingerprint() };
-    let settings = Settings {
+    let kept = if slot.stub().is_some() {
+        None
+    } else {
+        slot.now.fingerprint()
+    };
+    let settings = StubSettings {
         program: program.cloned(),
-        failure: if ctx.config.hooks_fail_closed() { Failure::Closed } else { Failure::Open },
-        before: kept.or_else(|| slot.before.fingerprint()).map(str::to_owned),
+        failure: FailureMode::of(hook, ctx),
+        before: kept
+            .or_else(|| slot.before.fingerprint())
+            .map(str::to_owned),
     };
     let text = stub::render(hook, &settings);
     if slot.stub().is_some_and(|stub| stub.text == text) && is_executable(&slot.file) {
-        return Plan::Leave(HookReport::new(hook, State::Unchanged, ""));
+        return InstallPlan::Leave(HookReport::new(hook, HookState::Unchanged, ""));
     }
-    Plan::Write { slot, text, done: HookReport::new(hook, state, detail) }
+    InstallPlan::Write {
+        slot,
+        text,
+        done: HookReport::new(hook, state, detail),
+    }
 }
 
-fn write(plans: &[Plan], site: &HookSite, changes: &mut Changes) -> Result<(), HooksError> {
+fn write(plans: &[InstallPlan], site: &HookSite, changes: &mut Changes) -> Result<(), HooksError> {
     // First do everything that can fail for lack of permission or disk space.
     let mut drafts = Vec::new();
-    let mut record = Record::load(&site.common_dir);
+    let mut record = HookRecord::load(&site.common_dir);
     for plan in plans {
-        if let Plan::Write { slot, text, .. } = plan {
+        if let InstallPlan::Write { slot, text, .. } = plan {
             drafts.push((slot, changes.draft(text)?));
             record.hooks.insert(slot.hook);
         }
     }
-    record.save().map_err(HooksError::unwritable(&site.common_dir.join("piton")))?;
+    record
+        .save()
+        .map_err(HooksError::unwritable(&site.common_dir.join("piton")))?;
     for (slot, draft) in drafts {
         changes.put(slot, draft)?;
     }
     Ok(())
 }
 
-fn report(site: &HookSite, plans: Vec<Plan>) -> Report {
+fn report(site: &HookSite, plans: Vec<InstallPlan>) -> HooksReport {
     let mut hooks = Vec::new();
     let mut asked: Vec<(Charge, Vec<(Hook, PathBuf)>)> = Vec::new();
     for plan in plans {
         hooks.push(match plan {
-            Plan::Write { done, .. } | Plan::Leave(done) => done,
-            Plan::Delegate { slot, charge } => {
+            InstallPlan::Write { done, .. } | InstallPlan::Leave(done) => done,
+            InstallPlan::Delegate { slot, charge } => {
                 let told = delegated(&slot, &charge);
-                if told.state != State::Delegated {
+                if told.state != HookState::Delegated {
                     let entry = (slot.hook, charge.file(&slot));
                     match asked.iter_mut().find(|(other, _)| *other == charge) {
                         Some((_, entries)) => entries.push(entry),
@@ -141,8 +173,15 @@ fn report(site: &HookSite, plans: Vec<Plan>) -> Report {
             }
         });
     }
-    let snippets: Vec<Snippet> = asked.iter().flat_map(|(charge, hooks)| snippets(charge, hooks)).collect();
-    Report { folder: site.folder.to_string_lossy().into_owned(), hooks, snippets }
+    let snippets: Vec<Snippet> = asked
+        .iter()
+        .flat_map(|(charge, hooks)| snippets(charge, hooks))
+        .collect();
+    HooksReport {
+        folder: site.folder.to_string_lossy().into_owned(),
+        hooks,
+        snippets,
+    }
 }
 
 /// Reports on a hook that another manager or a shared folder owns.
@@ -150,13 +189,17 @@ fn delegated(slot: &Slot, charge: &Charge) -> HookReport {
     let calls = charge.calls_piton(slot);
     if calls && charge.is_reached(slot) {
         let detail = format!("`{}` calls piton", charge.file(slot).display());
-        return HookReport::new(slot.hook, State::Delegated, detail);
+        return HookReport::new(slot.hook, HookState::Delegated, detail);
     }
-    let refused = HookReport::new(slot.hook, State::Refused, format!("nothing was written: {}", charge.reason()));
+    let refused = HookReport::new(
+        slot.hook,
+        HookState::Refused,
+        format!("nothing was written: {}", charge.reason()),
+    );
     match charge {
-        Charge::Off => {
-            refused.with_hint("`git config --unset core.hooksPath`, where it is set, switches hooks on again")
-        }
+        Charge::Off => refused.with_hint(
+            "`git config --unset core.hooksPath`, where it is set, switches hooks on again",
+        ),
         _ => refused,
     }
 }

@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use super::Hook;
-use super::slot::{Found, Slot};
+use super::slot::{Slot, SlotContent};
 use super::stub;
-use crate::checkpoint::hook_site::{ChosenBy, HookSite, Tracked, is_executable};
+use crate::checkpoint::hook_site::{ChosenBy, HookSite, IsTracked, is_executable};
 use crate::item::source::read_bytes;
 
 /// Larger configurations and scripts are not read.
@@ -81,12 +81,20 @@ impl Manager {
             Self::Lefthook => {
                 let endings = ["yml", "yaml", "toml", "json", "jsonc"];
                 let stems = ["lefthook", ".lefthook", ".config/lefthook"];
-                stems.iter().find_map(|stem| endings.iter().find_map(|ending| exists(format!("{stem}.{ending}"))))
+                stems.iter().find_map(|stem| {
+                    endings
+                        .iter()
+                        .find_map(|ending| exists(format!("{stem}.{ending}")))
+                })
             }
             Self::PreCommit => exists(".pre-commit-config.yaml".to_owned()),
-            Self::Prek => ["prek.toml", ".pre-commit-config.yaml", ".pre-commit-config.yml"]
-                .into_iter()
-                .find_map(|name| exists(name.to_owned())),
+            Self::Prek => [
+                "prek.toml",
+                ".pre-commit-config.yaml",
+                ".pre-commit-config.yml",
+            ]
+            .into_iter()
+            .find_map(|name| exists(name.to_owned())),
         }
     }
 
@@ -112,12 +120,14 @@ impl Charge {
         }
         match site.chosen_by {
             ChosenBy::User => return Self::EveryRepository,
-            _ if site.tracked == Tracked::Yes => return Self::WorkTree,
+            _ if site.tracked == IsTracked::Yes => return Self::WorkTree,
             ChosenBy::Default | ChosenBy::Repository => {}
         }
-        let Some(top) = &site.top else { return Self::Free };
+        let Some(top) = &site.top else {
+            return Self::Free;
+        };
         let own = match &slot.now {
-            Found::Other(other) => Manager::that_wrote(&other.text),
+            SlotContent::Other(other) => Manager::that_wrote(&other.text),
             _ => None,
         };
         let manager = own.or_else(|| wrote_any(here)).or_else(|| configured(top));
@@ -143,9 +153,9 @@ impl Charge {
         let text = String::from_utf8_lossy(&text);
         let is_call = |line: &str| {
             !line.trim_start().starts_with(['#', '/'])
-                && line
-                    .split_once(&call)
-                    .is_some_and(|(_, rest)| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-'))
+                && line.split_once(&call).is_some_and(|(_, rest)| {
+                    !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-')
+                })
         };
         *self != Self::Free && text.lines().any(is_call)
     }
@@ -154,9 +164,11 @@ impl Charge {
     pub(super) fn is_reached(&self, slot: &Slot) -> bool {
         match self {
             Self::Manager(manager, _) => match &slot.now {
-                Found::Other(other) => match Manager::that_wrote(&other.text) {
+                SlotContent::Other(other) => match Manager::that_wrote(&other.text) {
                     // These two read each other's configuration.
-                    Some(Manager::PreCommit | Manager::Prek) => matches!(manager, Manager::PreCommit | Manager::Prek),
+                    Some(Manager::PreCommit | Manager::Prek) => {
+                        matches!(manager, Manager::PreCommit | Manager::Prek)
+                    }
                     found => found == Some(*manager),
                 },
                 _ => false,
@@ -170,9 +182,13 @@ impl Charge {
     pub(super) fn reason(&self) -> String {
         match self {
             Self::Free => "the folder is free".to_owned(),
-            Self::Manager(manager, _) => format!("{} looks after the hooks here", manager.name()),
-            Self::EveryRepository => "`core.hooksPath` is set for all of your repositories".to_owned(),
-            Self::WorkTree => "the hooks are files of the work tree, which others get as well".to_owned(),
+            Self::Manager(manager, _) => format!("{} manages the hooks here", manager.name()),
+            Self::EveryRepository => {
+                "`core.hooksPath` is set for all of your repositories".to_owned()
+            }
+            Self::WorkTree => {
+                "the hooks are files of the work tree, which other users get too".to_owned()
+            }
             Self::Off => "`core.hooksPath` names no folder, so git runs no hooks".to_owned(),
         }
     }
@@ -180,10 +196,12 @@ impl Charge {
 
 /// The manager that wrote any of the hooks in a folder.
 fn wrote_any(folder: &Path) -> Option<Manager> {
-    Hook::ALL.into_iter().find_map(|hook| match Found::at(&folder.join(hook.name())) {
-        Found::Other(other) => Manager::that_wrote(&other.text),
-        _ => None,
-    })
+    Hook::ALL
+        .into_iter()
+        .find_map(|hook| match SlotContent::at(&folder.join(hook.name())) {
+            SlotContent::Other(other) => Manager::that_wrote(&other.text),
+            _ => None,
+        })
 }
 
 /// The manager that has a configuration in a work tree.

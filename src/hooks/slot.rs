@@ -23,13 +23,13 @@ pub(super) struct Slot {
     pub(super) file: PathBuf,
     /// The hook that was there before piton.
     pub(super) before_file: PathBuf,
-    pub(super) now: Found,
-    pub(super) before: Found,
+    pub(super) now: SlotContent,
+    pub(super) before: SlotContent,
 }
 
 /// What a path holds.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
+pub(super) enum SlotContent {
     Nothing,
     Stub(Stub),
     Other(Other),
@@ -42,13 +42,13 @@ pub(super) enum Found {
 pub(super) struct Other {
     /// A hash of content and mode, or the target of a symlink.
     pub(super) fingerprint: String,
-    pub(super) kind: Kind,
+    pub(super) kind: SlotKind,
     /// What git would run; empty when it cannot be read.
     pub(super) text: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SlotKind {
     File,
     Link,
 }
@@ -57,13 +57,19 @@ impl Slot {
     pub(super) fn look(folder: &Path, hook: Hook) -> Self {
         let file = folder.join(hook.name());
         let before_file = folder.join(format!("{}.before-piton", hook.name()));
-        let (now, before) = (Found::at(&file), Found::at(&before_file));
-        Self { hook, file, before_file, now, before }
+        let (now, before) = (SlotContent::at(&file), SlotContent::at(&before_file));
+        Self {
+            hook,
+            file,
+            before_file,
+            now,
+            before,
+        }
     }
 
     pub(super) fn stub(&self) -> Option<&Stub> {
         match &self.now {
-            Found::Stub(stub) => Some(stub),
+            SlotContent::Stub(stub) => Some(stub),
             _ => None,
         }
     }
@@ -74,11 +80,11 @@ impl Slot {
         ["legacy", "old"]
             .into_iter()
             .map(|ending| folder.join(format!("{}.{ending}", self.hook.name())))
-            .find(|file| matches!(Found::at(file), Found::Stub(_)))
+            .find(|file| matches!(SlotContent::at(file), SlotContent::Stub(_)))
     }
 }
 
-impl Found {
+impl SlotContent {
     /// Reads a file without following symlinks.
     pub(super) fn at(file: &Path) -> Self {
         let found = match fs::symlink_metadata(file) {
@@ -87,11 +93,17 @@ impl Found {
             Err(err) => return Self::Odd(err.to_string()),
         };
         if found.is_symlink() {
-            let Ok(target) = fs::read_link(file) else { return Self::Odd("it cannot be read".to_owned()) };
+            let Ok(target) = fs::read_link(file) else {
+                return Self::Odd("it cannot be read".to_owned());
+            };
             let fingerprint = stub::digest(&[b"link\0", target.as_os_str().as_bytes()].concat());
             // A dangling symlink is kept too.
             let text = read_bytes(file, MOST).unwrap_or_default();
-            return Self::Other(Other { fingerprint, kind: Kind::Link, text });
+            return Self::Other(Other {
+                fingerprint,
+                kind: SlotKind::Link,
+                text,
+            });
         }
         if !found.is_file() {
             return Self::Odd("it is neither a file nor a link".to_owned());
@@ -105,7 +117,11 @@ impl Found {
         }
         let mode = format!("file\0{:o}\0", found.permissions().mode() & 0o7777);
         let fingerprint = stub::digest(&[mode.as_bytes(), &text].concat());
-        Self::Other(Other { fingerprint, kind: Kind::File, text })
+        Self::Other(Other {
+            fingerprint,
+            kind: SlotKind::File,
+            text,
+        })
     }
 
     pub(super) fn fingerprint(&self) -> Option<&str> {

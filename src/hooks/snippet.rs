@@ -32,8 +32,14 @@ pub(super) fn snippets(charge: &Charge, hooks: &[(Hook, PathBuf)]) -> Vec<Snippe
         Charge::Manager(manager @ (Manager::PreCommit | Manager::Prek), file) => {
             vec![pre_commit(*manager, file, &names)]
         }
-        Charge::Manager(Manager::Husky, _) => hooks.iter().map(|(hook, file)| script(*hook, file)).collect(),
-        Charge::EveryRepository | Charge::WorkTree => hooks.iter().map(|(hook, file)| program(*hook, file)).collect(),
+        Charge::Manager(Manager::Husky, _) => hooks
+            .iter()
+            .map(|(hook, file)| script(*hook, file))
+            .collect(),
+        Charge::EveryRepository | Charge::WorkTree => hooks
+            .iter()
+            .map(|(hook, file)| program(*hook, file))
+            .collect(),
     }
 }
 
@@ -50,11 +56,17 @@ fn script(hook: Hook, file: &Path) -> Snippet {
         );
         (text, "before anything that reads its input")
     } else {
-        let text =
-            format!("if command -v piton >/dev/null 2>&1; then piton hooks run {name} -- \"$@\" || exit $?; fi\n");
+        let text = format!(
+            "if command -v piton >/dev/null 2>&1; then piton hooks run {name} -- \"$@\" || exit $?; fi\n"
+        );
         (text, "before anything that ends it")
     };
-    Snippet { file: file.to_string_lossy().into_owned(), place: place.to_owned(), text, then: None }
+    Snippet {
+        file: file.to_string_lossy().into_owned(),
+        place: place.to_owned(),
+        text,
+        then: None,
+    }
 }
 
 /// The same for a file that git runs directly.
@@ -85,11 +97,17 @@ fn lefthook_run(hook: Hook) -> String {
             " \"$@\"",
         ),
     };
-    format!("if command -v piton >/dev/null 2>&1; then {first}piton hooks run {} --{arguments}; fi", hook.name())
+    format!(
+        "if command -v piton >/dev/null 2>&1; then {first}piton hooks run {} --{arguments}; fi",
+        hook.name()
+    )
 }
 
 fn lefthook(file: &Path, hooks: &[Hook]) -> Snippet {
-    let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let ending = file
+        .extension()
+        .and_then(|ending| ending.to_str())
+        .unwrap_or_default();
     let mut text = String::new();
     let mut members = Map::new();
     for hook in hooks {
@@ -101,7 +119,11 @@ fn lefthook(file: &Path, hooks: &[Hook]) -> Snippet {
         };
         let mut command = json!({ "run": run });
         if hook.reads_input() {
-            text.push_str(if ending == "toml" { "use_stdin = true\n" } else { "      use_stdin: true\n" });
+            text.push_str(if ending == "toml" {
+                "use_stdin = true\n"
+            } else {
+                "      use_stdin: true\n"
+            });
             command["use_stdin"] = true.into();
         }
         members.insert(name.to_owned(), json!({ "commands": { "piton": command } }));
@@ -111,7 +133,8 @@ fn lefthook(file: &Path, hooks: &[Hook]) -> Snippet {
     }
     Snippet {
         file: file.to_string_lossy().into_owned(),
-        place: "at its top level; where a hook is there already, only `piton` below its `commands`".to_owned(),
+        place: "at its top level; where a hook is there already, only `piton` below its `commands`"
+            .to_owned(),
         text,
         then: Some("lefthook install".to_owned()),
     }
@@ -119,13 +142,19 @@ fn lefthook(file: &Path, hooks: &[Hook]) -> Snippet {
 
 /// The entry for pre-commit, which splits words like a shell but does not start one.
 fn pre_commit_entry(hook: Hook) -> String {
-    format!("sh -c 'command -v piton >/dev/null 2>&1 || exit 0; exec piton hooks run {} -- \"$@\"' piton", hook.name())
+    format!(
+        "sh -c 'command -v piton >/dev/null 2>&1 || exit 0; exec piton hooks run {} -- \"$@\"' piton",
+        hook.name()
+    )
 }
 
 fn pre_commit(manager: Manager, file: &Path, hooks: &[Hook]) -> Snippet {
     let is_toml = file.extension().is_some_and(|ending| ending == "toml");
-    let mut text =
-        String::from(if is_toml { "[[repos]]\nrepo = \"local\"\n" } else { "  - repo: local\n    hooks:\n" });
+    let mut text = String::from(if is_toml {
+        "[[repos]]\nrepo = \"local\"\n"
+    } else {
+        "  - repo: local\n    hooks:\n"
+    });
     let mut types = String::new();
     for hook in hooks {
         let (name, entry) = (hook.name(), pre_commit_entry(*hook));
@@ -149,7 +178,11 @@ fn pre_commit(manager: Manager, file: &Path, hooks: &[Hook]) -> Snippet {
         };
         let _ = write!(types, " --hook-type {name}");
     }
-    let place = if is_toml { "at its end" } else { "at the end of `repos:`, which comes last" };
+    let place = if is_toml {
+        "at its end"
+    } else {
+        "at the end of `repos:`, which comes last"
+    };
     Snippet {
         file: file.to_string_lossy().into_owned(),
         place: place.to_owned(),

@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 
 use super::Hook;
-use crate::item::signature::hex;
+use crate::context::Context;
+use crate::encoding::hex;
 use crate::journal::lock;
-use crate::run::marker;
+use crate::run::unfinished_note;
 
 /// The newest stub. Every change of `hooks/stub.sh` needs a new version.
-const VERSION: &str = "1";
+const VERSION: &str = "3";
 const TEMPLATE: &str = include_str!("../../hooks/stub.sh");
 /// The start of the second line of every stub, in all versions.
 const MARK: &[u8] = b"# piton hook stub ";
@@ -25,26 +26,37 @@ const DIGITS: usize = 32;
 
 /// What git does when piton is missing or crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum FailureMode {
     /// Git goes on.
     Open,
     /// Git stops.
     Closed,
 }
 
+impl FailureMode {
+    /// What git has to do if this hook fails: [`Hook::is_guard`], otherwise `hooks.fail_closed`.
+    pub(super) fn of(hook: Hook, ctx: &Context) -> Self {
+        if hook.is_guard() || ctx.config.hooks_fail_closed() {
+            Self::Closed
+        } else {
+            Self::Open
+        }
+    }
+}
+
 /// Settings fixed at installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Settings {
+pub(super) struct StubSettings {
     /// The piton program to use while it exists; otherwise the one on `PATH` is used.
     pub(super) program: Option<PathBuf>,
-    pub(super) failure: Failure,
+    pub(super) failure: FailureMode,
     /// The fingerprint of the hook that was there before.
     pub(super) before: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stub {
-    pub(super) settings: Settings,
+    pub(super) settings: StubSettings,
     pub(super) age: Age,
     pub(super) text: Vec<u8>,
 }
@@ -75,20 +87,26 @@ impl Stub {
         let value = |name: &str, until: &str| between(rest, name.as_bytes(), until.as_bytes());
         let program = value("\npiton_program=", "\n# end of settings\n").map(unquoted);
         let failure = match value("\npiton_fail_closed=", "\n") {
-            Some(b"yes") => Failure::Closed,
-            _ => Failure::Open,
+            Some(b"yes") => FailureMode::Closed,
+            _ => FailureMode::Open,
         };
         let before = value("\n# before: ", "\n").filter(|it| *it != b"nothing");
-        let settings = Settings {
-            program: program.filter(|it| !it.is_empty()).map(|it| PathBuf::from(OsString::from_vec(it))),
+        let settings = StubSettings {
+            program: program
+                .filter(|it| !it.is_empty())
+                .map(|it| PathBuf::from(OsString::from_vec(it))),
             failure,
             before: before.map(|it| String::from_utf8_lossy(it).into_owned()),
         };
-        Some(Self { settings, age, text: text.to_vec() })
+        Some(Self {
+            settings,
+            age,
+            text: text.to_vec(),
+        })
     }
 }
 
-pub(super) fn render(hook: Hook, settings: &Settings) -> Vec<u8> {
+pub(super) fn render(hook: Hook, settings: &StubSettings) -> Vec<u8> {
     let yes = |is: bool| if is { "yes" } else { "no" };
     let text = TEMPLATE
         .replace("@VERSION@", VERSION)
@@ -96,14 +114,22 @@ pub(super) fn render(hook: Hook, settings: &Settings) -> Vec<u8> {
         .replace("@READS_INPUT@", yes(hook.reads_input()))
         .replace("@WITHIN_RUNS@", yes(hook.is_about_runs()))
         .replace("@LOCK@", lock::FILE)
-        .replace("@WAITING@", marker::FILE)
-        .replace("@FAIL_CLOSED@", yes(settings.failure == Failure::Closed))
+        .replace("@WAITING@", unfinished_note::FILE)
+        .replace(
+            "@FAIL_CLOSED@",
+            yes(settings.failure == FailureMode::Closed),
+        )
         .replace("@BEFORE@", settings.before.as_deref().unwrap_or("nothing"));
     let (head, tail) = text.split_once("@PROGRAM@").unwrap_or((&text, ""));
     let mut text = head.as_bytes().to_vec();
     text.extend(quoted(settings.program.as_deref().unwrap_or(Path::new(""))));
     text.extend(tail.as_bytes());
-    let marked = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(1).map_or(0, |(at, _)| at + 1);
+    let marked = text
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'\n')
+        .nth(1)
+        .map_or(0, |(at, _)| at + 1);
     let checksum = digest(text.get(marked..).unwrap_or_default());
     let (mark, rest) = text.split_at(marked);
     let mark = String::from_utf8_lossy(mark).replace("@CHECKSUM@", &checksum);
@@ -132,7 +158,10 @@ fn quoted(path: &Path) -> Vec<u8> {
 
 /// Reverses [`quoted`].
 fn unquoted(word: &[u8]) -> Vec<u8> {
-    let inner = word.strip_prefix(b"'").and_then(|rest| rest.strip_suffix(b"'")).unwrap_or(word);
+    let inner = word
+        .strip_prefix(b"'")
+        .and_then(|rest| rest.strip_suffix(b"'"))
+        .unwrap_or(word);
     let mut path = Vec::with_capacity(inner.len());
     let mut rest = inner;
     while let Some((byte, after)) = rest.split_first() {
@@ -144,7 +173,8 @@ fn unquoted(word: &[u8]) -> Vec<u8> {
 
 /// The bytes between two markers.
 fn between<'t>(text: &'t [u8], start: &[u8], end: &[u8]) -> Option<&'t [u8]> {
-    let find = |text: &[u8], part: &[u8]| text.windows(part.len()).position(|window| window == part);
+    let find =
+        |text: &[u8], part: &[u8]| text.windows(part.len()).position(|window| window == part);
     let rest = text.get(find(text, start)? + start.len()..)?;
     rest.get(..find(rest, end)?)
 }
@@ -158,22 +188,43 @@ pub(super) fn call(hook: Hook) -> String {
 mod tests {
     use super::*;
 
-    fn settings(program: &[u8]) -> Settings {
+    fn settings(program: &[u8]) -> StubSettings {
         let program = Some(PathBuf::from(OsString::from_vec(program.to_vec())));
-        Settings { program, failure: Failure::Closed, before: Some("0123".to_owned()) }
+        StubSettings {
+            program,
+            failure: FailureMode::Closed,
+            before: Some("0123".to_owned()),
+        }
     }
 
     #[test]
     fn a_stub_says_what_it_was_told() {
-        for program in [&b"/usr/bin/piton"[..], b"/a b/it's\n'' \"$HOME\"/piton", b"/\xff\n# end/piton", b"'"] {
+        for program in [
+            &b"/usr/bin/piton"[..],
+            b"/a b/it's\n'' \"$HOME\"/piton",
+            b"/\xff\n# end/piton",
+            b"'",
+        ] {
             for hook in Hook::ALL {
                 let text = render(hook, &settings(program));
                 let found = Stub::find_in(&text).unwrap();
-                assert_eq!((found.settings, found.age), (settings(program), Age::Current));
+                assert_eq!(
+                    (found.settings, found.age),
+                    (settings(program), Age::Current)
+                );
             }
         }
-        let bare = Settings { program: None, failure: Failure::Open, before: None };
-        assert_eq!(Stub::find_in(&render(Hook::PrePush, &bare)).unwrap().settings, bare);
+        let bare = StubSettings {
+            program: None,
+            failure: FailureMode::Open,
+            before: None,
+        };
+        assert_eq!(
+            Stub::find_in(&render(Hook::PrePush, &bare))
+                .unwrap()
+                .settings,
+            bare
+        );
     }
 
     #[test]
@@ -182,7 +233,9 @@ mod tests {
         let mut edited = text.clone();
         edited.extend(b"echo more\n");
         assert_eq!(Stub::find_in(&edited).unwrap().age, Age::Edited);
-        let older = String::from_utf8(text).unwrap().replace("stub 1 ", "stub 0 ");
+        let older = String::from_utf8(text)
+            .unwrap()
+            .replace("stub 3 ", "stub 1 ");
         assert_eq!(Stub::find_in(older.as_bytes()).unwrap().age, Age::Other);
         assert_eq!(Stub::find_in(b"#!/bin/sh\necho hello\n"), None);
         assert_eq!(Stub::find_in(b""), None);

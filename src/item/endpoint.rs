@@ -48,7 +48,7 @@ pub enum Fit {
 
 /// How doubtful cases are decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum Strictness {
     /// They do not match.
     Narrow,
     /// They match.
@@ -58,15 +58,19 @@ pub enum Reading {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint<'e> {
     pub method: Option<&'e str>,
-    target: Target<'e>,
+    target: EndpointTarget<'e>,
     query: Option<&'e str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target<'e> {
+enum EndpointTarget<'e> {
     Everything,
     Path(&'e str),
-    Whole { scheme: &'e str, authority: &'e str, path: &'e str },
+    Whole {
+        scheme: &'e str,
+        authority: &'e str,
+        path: &'e str,
+    },
     Variable(&'e str),
 }
 
@@ -79,12 +83,14 @@ impl<'e> Endpoint<'e> {
     pub fn parse(text: &'e str) -> Result<Self, &'static str> {
         let text = text.trim();
         if text.chars().any(char::is_control) {
-            return Err("holds characters that no address may hold");
+            return Err("contains characters that are not allowed in an address");
         }
         let (method, rest) = match text.split_once(char::is_whitespace) {
             Some(("*", rest)) => (None, rest.trim_start()),
-            Some((word, rest)) if word.chars().all(|c| c.is_ascii_alphabetic()) => (Some(word), rest.trim_start()),
-            Some(_) => return Err("holds a space that is not after a method"),
+            Some((word, rest)) if word.chars().all(|c| c.is_ascii_alphabetic()) => {
+                (Some(word), rest.trim_start())
+            }
+            Some(_) => return Err("contains a space that is not after a method"),
             None => (None, text),
         };
         let (address, query) = match rest.split_once('?') {
@@ -92,9 +98,9 @@ impl<'e> Endpoint<'e> {
             None => (rest, None),
         };
         let target = match address {
-            "*" | "**" => Target::Everything,
-            _ if address.contains("${") => Target::Variable(address),
-            _ if address.starts_with('/') => Target::Path(address),
+            "*" | "**" => EndpointTarget::Everything,
+            _ if address.contains("${") => EndpointTarget::Variable(address),
+            _ if address.starts_with('/') => EndpointTarget::Path(address),
             _ => {
                 let Some((scheme, after)) = address.split_once("://") else {
                     return Err("is neither a path, which begins with `/`, nor a whole address");
@@ -102,46 +108,69 @@ impl<'e> Endpoint<'e> {
                 let end = after.find('/').unwrap_or(after.len());
                 let (authority, path) = after.split_at(end);
                 if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
-                    return Err("is not an address of the web");
+                    return Err("is not a web address");
                 }
                 if authority.is_empty() || authority.contains('@') {
                     return Err("names no host");
                 }
-                Target::Whole { scheme, authority, path: if path.is_empty() { "/" } else { path } }
+                EndpointTarget::Whole {
+                    scheme,
+                    authority,
+                    path: if path.is_empty() { "/" } else { path },
+                }
             }
         };
         let globs = match target {
-            Target::Whole { path, .. } | Target::Path(path) | Target::Variable(path) => path,
-            Target::Everything => "*",
+            EndpointTarget::Whole { path, .. }
+            | EndpointTarget::Path(path)
+            | EndpointTarget::Variable(path) => path,
+            EndpointTarget::Everything => "*",
         };
-        if globs.split('/').any(|segment| matches!(segment, "." | "..")) {
+        if globs
+            .split('/')
+            .any(|segment| matches!(segment, "." | ".."))
+        {
             return Err("holds `.` or `..`, which no request ever does");
         }
-        if !matches!(target, Target::Variable(_)) && glob(globs, Reading::Narrow).is_none() {
+        if !matches!(target, EndpointTarget::Variable(_))
+            && glob(globs, Strictness::Narrow).is_none()
+        {
             return Err("is not a pattern");
         }
-        Ok(Self { method, target, query })
+        Ok(Self {
+            method,
+            target,
+            query,
+        })
     }
 
     /// How well it matches a request; the method is checked separately.
-    fn fit(&self, request: &Request<'_>, reading: Reading) -> Fit {
+    fn fit(&self, request: &Request<'_>, reading: Strictness) -> Fit {
         if let Some(query) = self.query {
             let asked = request.url.query().unwrap_or_default();
-            let is_met = GlobBuilder::new(query).build().map(|glob| glob.compile_matcher().is_match(asked));
-            if !is_met.unwrap_or(reading == Reading::Wide) {
+            let is_met = GlobBuilder::new(query)
+                .build()
+                .map(|glob| glob.compile_matcher().is_match(asked));
+            if !is_met.unwrap_or(reading == Strictness::Wide) {
                 return Fit::No;
             }
         }
         let path = request.url.path();
         match self.target {
-            Target::Everything => Fit::AnyHost,
-            Target::Path(pattern) if !is_path(pattern, path, reading) => Fit::No,
+            EndpointTarget::Everything => Fit::AnyHost,
+            EndpointTarget::Path(pattern) if !is_path(pattern, path, reading) => Fit::No,
             // A denial applies to every host.
-            Target::Path(_) if reading == Reading::Wide => Fit::ThisHost,
-            Target::Path(_) if *request.base == Base::Named => Fit::ThisHost,
-            Target::Path(_) => Fit::No,
-            Target::Whole { scheme, authority, path: pattern } => {
-                if !scheme.eq_ignore_ascii_case(request.url.scheme()) && reading == Reading::Narrow {
+            EndpointTarget::Path(_) if reading == Strictness::Wide => Fit::ThisHost,
+            EndpointTarget::Path(_) if *request.base == Base::Named => Fit::ThisHost,
+            EndpointTarget::Path(_) => Fit::No,
+            EndpointTarget::Whole {
+                scheme,
+                authority,
+                path: pattern,
+            } => {
+                if !scheme.eq_ignore_ascii_case(request.url.scheme())
+                    && reading == Strictness::Narrow
+                {
                     return Fit::No;
                 }
                 match host_fit(scheme, authority, request.url, reading) {
@@ -150,14 +179,21 @@ impl<'e> Endpoint<'e> {
                     fit => fit,
                 }
             }
-            Target::Variable(pattern) => {
-                let Base::Variable { written, .. } = request.base else { return Fit::No };
-                let (Some(pattern), Some(rest)) =
-                    (pattern.strip_prefix(written.as_str()), request.base.rest(request.url))
-                else {
+            EndpointTarget::Variable(pattern) => {
+                let Base::Variable { written, .. } = request.base else {
                     return Fit::No;
                 };
-                let is_met = if pattern.is_empty() { rest.is_empty() } else { is_path(pattern, &rest, reading) };
+                let (Some(pattern), Some(rest)) = (
+                    pattern.strip_prefix(written.as_str()),
+                    request.base.rest(request.url),
+                ) else {
+                    return Fit::No;
+                };
+                let is_met = if pattern.is_empty() {
+                    rest.is_empty()
+                } else {
+                    is_path(pattern, &rest, reading)
+                };
                 if is_met { Fit::ThisHost } else { Fit::No }
             }
         }
@@ -167,42 +203,65 @@ impl<'e> Endpoint<'e> {
 impl Base {
     /// The part of the address after the variable.
     pub fn rest(&self, url: &Url) -> Option<String> {
-        let Self::Variable { value, .. } = self else { return None };
-        let base = Url::parse(value).ok().filter(|base| base.origin() == url.origin())?;
+        let Self::Variable { value, .. } = self else {
+            return None;
+        };
+        let base = Url::parse(value)
+            .ok()
+            .filter(|base| base.origin() == url.origin())?;
         let rest = url.path().strip_prefix(base.path().trim_end_matches('/'))?;
         (rest.is_empty() || rest.starts_with('/')).then(|| rest.to_owned())
     }
 }
 
 /// How well a written endpoint matches a request. `writes` is the kind of permission it belongs to.
-pub fn fit(text: &str, writes: bool, request: &Request<'_>, reading: Reading) -> Fit {
+pub fn fit(text: &str, writes: bool, request: &Request<'_>, reading: Strictness) -> Fit {
     let Ok(endpoint) = Endpoint::parse(text) else {
-        return if reading == Reading::Wide { Fit::ThisHost } else { Fit::No };
+        return if reading == Strictness::Wide {
+            Fit::ThisHost
+        } else {
+            Fit::No
+        };
     };
     let fits = match endpoint.method {
         // A read permission never allows writing, whichever method it names.
         Some(method) => {
             method.eq_ignore_ascii_case(request.method)
-                && (reading == Reading::Wide || writes || is_safe(request.method))
+                && (reading == Strictness::Wide || writes || is_safe(request.method))
         }
         None => writes != is_safe(request.method),
     };
-    if fits { endpoint.fit(request, reading) } else { Fit::No }
+    if fits {
+        endpoint.fit(request, reading)
+    } else {
+        Fit::No
+    }
 }
 
-fn host_fit(scheme: &str, authority: &str, url: &Url, reading: Reading) -> Fit {
+fn host_fit(scheme: &str, authority: &str, url: &Url, reading: Strictness) -> Fit {
     let host = url.host_str().unwrap_or_default();
-    let bare = authority.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let bare = authority
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'));
     let (pattern, port) = match bare {
-        Some((_, rest)) => (authority.get(..authority.len() - rest.len()).unwrap_or(authority), rest.strip_prefix(':')),
+        Some((_, rest)) => (
+            authority
+                .get(..authority.len() - rest.len())
+                .unwrap_or(authority),
+            rest.strip_prefix(':'),
+        ),
         None => match authority.rsplit_once(':') {
             Some((pattern, port)) => (pattern, Some(port)),
             None => (authority, None),
         },
     };
-    let usual = if scheme.eq_ignore_ascii_case("http") { 80 } else { 443 };
+    let usual = if scheme.eq_ignore_ascii_case("http") {
+        80
+    } else {
+        443
+    };
     let is_port = match port {
-        None => url.port_or_known_default() == Some(usual) || reading == Reading::Wide,
+        None => url.port_or_known_default() == Some(usual) || reading == Strictness::Wide,
         Some("*") => true,
         Some(port) => port.parse().ok() == url.port_or_known_default(),
     };
@@ -217,18 +276,28 @@ fn host_fit(scheme: &str, authority: &str, url: &Url, reading: Reading) -> Fit {
     }
     // Match host labels like path segments.
     let labels = pattern.to_ascii_lowercase().replace('.', "/");
-    let is_met = GlobBuilder::new(&labels).literal_separator(reading == Reading::Narrow).build();
+    let is_met = GlobBuilder::new(&labels)
+        .literal_separator(reading == Strictness::Narrow)
+        .build();
     let is_met = is_met.map(|glob| glob.compile_matcher().is_match(host.replace('.', "/")));
-    if is_met.unwrap_or(reading == Reading::Wide) { Fit::AnyHost } else { Fit::No }
+    if is_met.unwrap_or(reading == Strictness::Wide) {
+        Fit::AnyHost
+    } else {
+        Fit::No
+    }
 }
 
-fn is_path(pattern: &str, path: &str, reading: Reading) -> bool {
-    let Some(matcher) = glob(pattern, reading) else { return reading == Reading::Wide };
-    let path = decoded(path, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
+fn is_path(pattern: &str, path: &str, reading: Strictness) -> bool {
+    let Some(matcher) = glob(pattern, reading) else {
+        return reading == Strictness::Wide;
+    };
+    let path = decoded(path, |byte| {
+        byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+    });
     if matcher.is_match(&*path) {
         return true;
     }
-    if reading == Reading::Narrow {
+    if reading == Strictness::Narrow {
         return false;
     }
     // Servers normalize paths differently, so a denial covers all of these spellings.
@@ -237,11 +306,13 @@ fn is_path(pattern: &str, path: &str, reading: Reading) -> bool {
         plain = plain.replace("//", "/");
     }
     let trimmed = plain.trim_end_matches('/');
-    [plain.as_str(), trimmed, &format!("{trimmed}/")].iter().any(|path| matcher.is_match(path))
+    [plain.as_str(), trimmed, &format!("{trimmed}/")]
+        .iter()
+        .any(|path| matcher.is_match(path))
 }
 
 /// The matcher of a path; `None` when the pattern is invalid.
-fn glob(pattern: &str, reading: Reading) -> Option<globset::GlobMatcher> {
+fn glob(pattern: &str, reading: Strictness) -> Option<globset::GlobMatcher> {
     let mut text = String::with_capacity(pattern.len());
     let mut rest = pattern;
     while let Some((before, after)) = rest.split_once('{') {
@@ -258,10 +329,14 @@ fn glob(pattern: &str, reading: Reading) -> Option<globset::GlobMatcher> {
         }
     }
     text.push_str(rest);
-    let is_wide = reading == Reading::Wide;
+    let is_wide = reading == Strictness::Wide;
     // Requests percent-encode spaces and non-ASCII characters.
     let mut written = String::with_capacity(text.len());
-    for byte in decoded(&text, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)).bytes() {
+    for byte in decoded(&text, |byte| {
+        byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+    })
+    .bytes()
+    {
         if byte.is_ascii() && byte != b' ' {
             written.push(char::from(byte));
         } else {
@@ -272,13 +347,19 @@ fn glob(pattern: &str, reading: Reading) -> Option<globset::GlobMatcher> {
     if is_wide && let Some(folder) = written.strip_suffix("/**") {
         written = format!("{{{folder},{folder}/**}}");
     }
-    let glob =
-        GlobBuilder::new(&written).literal_separator(true).backslash_escape(true).case_insensitive(is_wide).build();
+    let glob = GlobBuilder::new(&written)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .case_insensitive(is_wide)
+        .build();
     glob.ok().map(|glob| glob.compile_matcher())
 }
 
 fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
 /// Decodes `%XX` where `is_plain` allows it, and uppercases the digits elsewhere.
@@ -290,7 +371,11 @@ fn decoded(text: &str, is_plain: impl Fn(u8) -> bool) -> Cow<'_, str> {
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
         let byte = (*first == b'%')
-            .then(|| after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()))
+            .then(|| {
+                after
+                    .get(..2)
+                    .and_then(|digits| std::str::from_utf8(digits).ok())
+            })
             .flatten()
             .and_then(|digits| u8::from_str_radix(digits, 16).ok());
         match byte {
@@ -298,7 +383,11 @@ fn decoded(text: &str, is_plain: impl Fn(u8) -> bool) -> Cow<'_, str> {
             Some(byte) => bytes.extend(format!("%{byte:02X}").into_bytes()),
             None => bytes.push(*first),
         }
-        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
+        rest = if byte.is_some() {
+            after.get(2..).unwrap_or_default()
+        } else {
+            after
+        };
     }
     Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }

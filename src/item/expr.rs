@@ -63,16 +63,22 @@ pub struct InvalidExpression {
 
 /// Parses the expression of a step: a bare name is an error.
 pub fn parse(text: &str) -> Result<Expr, InvalidExpression> {
-    parse_with(text, Names::Refused)
+    parse_with(text, NameHandling::Refused)
 }
 
 /// Parses the expression of a hook, which may use bare names for the run: `error.code == 'X'`.
 pub fn parse_hook(text: &str) -> Result<Expr, InvalidExpression> {
-    parse_with(text, Names::Read)
+    parse_with(text, NameHandling::Read)
 }
 
-fn parse_with(text: &str, names: Names) -> Result<Expr, InvalidExpression> {
-    let mut parser = Parser { text, at: 0, depth: 0, values: 0, names };
+fn parse_with(text: &str, names: NameHandling) -> Result<Expr, InvalidExpression> {
+    let mut parser = Parser {
+        text,
+        at: 0,
+        depth: 0,
+        values: 0,
+        names,
+    };
     let expression = parser.either()?;
     match parser.peek() {
         None => Ok(expression),
@@ -99,7 +105,13 @@ pub fn placeholders(expression: &Expr) -> Vec<&Placeholder> {
 pub fn names(expression: &Expr) -> Vec<&Name> {
     let mut found: Vec<&Name> = values(expression)
         .into_iter()
-        .filter_map(|value| if let Expr::Name(name) = value { Some(name) } else { None })
+        .filter_map(|value| {
+            if let Expr::Name(name) = value {
+                Some(name)
+            } else {
+                None
+            }
+        })
         .collect();
     found.sort_by_key(|name| name.offset);
     found
@@ -121,7 +133,7 @@ fn values(expression: &Expr) -> Vec<&Expr> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Names {
+enum NameHandling {
     Refused,
     Read,
 }
@@ -131,7 +143,7 @@ struct Parser<'t> {
     at: usize,
     depth: usize,
     values: usize,
-    names: Names,
+    names: NameHandling,
 }
 
 impl<'t> Parser<'t> {
@@ -164,16 +176,29 @@ impl<'t> Parser<'t> {
     fn comparison(&mut self) -> Result<Expr, InvalidExpression> {
         let left = self.value()?;
         let negated = self.take_word("not");
-        let Some(operator) = self.operator(negated)? else { return Ok(left) };
+        let Some(operator) = self.operator(negated)? else {
+            return Ok(left);
+        };
         let right = self.value()?;
         self.skip_blank();
         let before = self.at;
         if self.operator(false)?.is_some() {
             self.at = before;
-            return Err(self.error("comparisons cannot be chained", Some("join two comparisons with `and`")));
+            return Err(self.error(
+                "comparisons cannot be chained",
+                Some("join two comparisons with `and`"),
+            ));
         }
-        let compared = Expr::Compare { left: Box::new(left), operator, right: Box::new(right) };
-        Ok(if negated { Expr::Not(Box::new(compared)) } else { compared })
+        let compared = Expr::Compare {
+            left: Box::new(left),
+            operator,
+            right: Box::new(right),
+        };
+        Ok(if negated {
+            Expr::Not(Box::new(compared))
+        } else {
+            compared
+        })
     }
 
     fn operator(&mut self, after_not: bool) -> Result<Option<Operator>, InvalidExpression> {
@@ -207,10 +232,15 @@ impl<'t> Parser<'t> {
     }
 
     fn value(&mut self) -> Result<Expr, InvalidExpression> {
-        let Some(first) = self.peek() else { return Err(self.unexpected("a value")) };
+        let Some(first) = self.peek() else {
+            return Err(self.unexpected("a value"));
+        };
         self.values += 1;
         if self.values > MAX_VALUES {
-            return Err(self.error(&format!("the expression has more than {MAX_VALUES} values"), None));
+            return Err(self.error(
+                &format!("the expression has more than {MAX_VALUES} values"),
+                None,
+            ));
         }
         match first {
             '(' => {
@@ -268,11 +298,16 @@ impl<'t> Parser<'t> {
         let inside = self.text.get(begin..begin + length).unwrap_or_default();
         let mut template = Template::parse(inside).map_err(|errors| {
             let first = errors.into_iter().next();
-            let (offset, message) = first.map_or((0, String::new()), |error| (error.offset, error.message));
-            InvalidExpression { offset: begin + offset, message, suggestion: None }
+            let (offset, message) =
+                first.map_or((0, String::new()), |error| (error.offset, error.message));
+            InvalidExpression {
+                offset: begin + offset,
+                message,
+                suggestion: None,
+            }
         })?;
         for part in &mut template.parts {
-            if let super::template::Part::Placeholder(placeholder) = part {
+            if let super::template::TemplatePart::Placeholder(placeholder) = part {
                 placeholder.range = placeholder.range.start + begin..placeholder.range.end + begin;
             }
         }
@@ -282,8 +317,9 @@ impl<'t> Parser<'t> {
 
     fn number(&mut self) -> Result<Expr, InvalidExpression> {
         let rest = self.rest();
-        let length =
-            rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+'))).unwrap_or(rest.len());
+        let length = rest
+            .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+')))
+            .unwrap_or(rest.len());
         let written = rest.get(..length).unwrap_or_default();
         match written.parse::<f64>() {
             Ok(number) if number.is_finite() => {
@@ -295,7 +331,11 @@ impl<'t> Parser<'t> {
     }
 
     fn word(&mut self) -> Result<Expr, InvalidExpression> {
-        for (word, value) in [("true", Expr::Bool(true)), ("false", Expr::Bool(false)), ("null", Expr::Null)] {
+        for (word, value) in [
+            ("true", Expr::Bool(true)),
+            ("false", Expr::Bool(false)),
+            ("null", Expr::Null),
+        ] {
             if self.take_word(word) {
                 return Ok(value);
             }
@@ -308,7 +348,7 @@ impl<'t> Parser<'t> {
             return Err(self.unexpected("a value"));
         }
         let path: Vec<String> = whole.split('.').map(str::to_owned).collect();
-        if self.names == Names::Read && path.iter().all(|word| !word.is_empty()) {
+        if self.names == NameHandling::Read && path.iter().all(|word| !word.is_empty()) {
             let offset = self.at;
             self.at += length;
             return Ok(Expr::Name(Name { offset, path }));
@@ -320,7 +360,10 @@ impl<'t> Parser<'t> {
     fn enter(&mut self) -> Result<(), InvalidExpression> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(self.error(&format!("the expression is nested more than {MAX_DEPTH} deep"), None));
+            return Err(self.error(
+                &format!("the expression is nested more than {MAX_DEPTH} deep"),
+                None,
+            ));
         }
         Ok(())
     }
@@ -343,7 +386,10 @@ impl<'t> Parser<'t> {
 
     fn take_word(&mut self, word: &str) -> bool {
         self.skip_blank();
-        let found = self.rest().strip_prefix(word).is_some_and(|rest| !rest.starts_with(is_word));
+        let found = self
+            .rest()
+            .strip_prefix(word)
+            .is_some_and(|rest| !rest.starts_with(is_word));
         if found {
             self.at += word.len();
         }
@@ -373,7 +419,11 @@ impl<'t> Parser<'t> {
     }
 
     fn error(&self, message: &str, suggestion: Option<&str>) -> InvalidExpression {
-        InvalidExpression { offset: self.at, message: message.to_owned(), suggestion: suggestion.map(str::to_owned) }
+        InvalidExpression {
+            offset: self.at,
+            message: message.to_owned(),
+            suggestion: suggestion.map(str::to_owned),
+        }
     }
 }
 

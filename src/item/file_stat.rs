@@ -64,7 +64,9 @@ impl FileStat {
     }
 
     pub(crate) fn of_open(file: impl AsFd) -> Self {
-        fstat(file).map_or(Self::Unknown, |stat| Self::Present(Footprint::from_stat(&stat)))
+        fstat(file).map_or(Self::Unknown, |stat| {
+            Self::Present(Footprint::from_stat(&stat))
+        })
     }
 
     /// Whether the file is unchanged since `since`, which was taken after `moment`.
@@ -92,7 +94,8 @@ impl Footprint {
         reason = "the types of these fields differ between systems, and they are only compared"
     )]
     fn from_stat(stat: &Stat) -> Self {
-        let nanos = |seconds: i64, nanos: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
+        let nanos =
+            |seconds: i64, nanos: i64| seconds.saturating_mul(1_000_000_000).saturating_add(nanos);
         Self {
             size: stat.st_size as u64,
             modified: nanos(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
@@ -127,7 +130,10 @@ mod tests {
         let first = FileStat::of(&file, Links::Seen);
         assert!(first.proves_unchanged(&first, i64::MAX));
         let own = first.footprint().unwrap().changed;
-        assert!(!first.proves_unchanged(&first, own), "written in the same moment");
+        assert!(
+            !first.proves_unchanged(&first, own),
+            "written in the same moment"
+        );
         assert!(!first.proves_unchanged(&first, own + SLACK));
         assert!(first.proves_unchanged(&first, own + SLACK + 1));
         std::fs::write(&file, "three").unwrap();
@@ -141,7 +147,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), "one").unwrap();
         std::os::unix::fs::symlink("file", folder.path().join("link")).unwrap();
-        let inode = |name: &str, links| FileStat::of(&folder.path().join(name), links).footprint().unwrap().inode;
+        let inode = |name: &str, links| {
+            FileStat::of(&folder.path().join(name), links)
+                .footprint()
+                .unwrap()
+                .inode
+        };
         assert_eq!(inode("link", Links::Followed), inode("file", Links::Seen));
         assert_ne!(inode("link", Links::Seen), inode("file", Links::Seen));
     }

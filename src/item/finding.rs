@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
-use super::place::Place;
-use crate::problem::{Code, Hint, Level};
+use super::position::Position;
+use crate::problem::{Code, CodeLevel, Hint};
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -63,7 +63,11 @@ pub struct Findings {
 impl Findings {
     /// Starts an empty collection for a file.
     pub fn new(file: &Path, strength: Strength) -> Self {
-        Self { file: file.to_path_buf(), strength, list: Vec::new() }
+        Self {
+            file: file.to_path_buf(),
+            strength,
+            list: Vec::new(),
+        }
     }
 
     /// The file the findings are about.
@@ -80,13 +84,16 @@ impl Findings {
     pub fn add(
         &mut self,
         code: Code,
-        place: Place,
+        place: Position,
         path: impl Into<String>,
         message: impl Into<String>,
     ) -> &mut Finding {
         let severity = match (code.level(), self.strength) {
-            (Level::Warning, _) | (Level::ErrorWhenStrict, Strength::Lenient) => Severity::Warning,
-            (Level::Error | Level::RunTime, _) | (Level::ErrorWhenStrict, Strength::Strict) => Severity::Error,
+            (CodeLevel::Warning, _) | (CodeLevel::ErrorWhenStrict, Strength::Lenient) => {
+                Severity::Warning
+            }
+            (CodeLevel::Error | CodeLevel::RunTime, _)
+            | (CodeLevel::ErrorWhenStrict, Strength::Strict) => Severity::Error,
         };
         self.list.push(Finding {
             code,
@@ -109,7 +116,9 @@ impl Findings {
 
     /// Whether any finding is an error.
     pub fn has_errors(&self) -> bool {
-        self.list.iter().any(|finding| finding.severity == Severity::Error)
+        self.list
+            .iter()
+            .any(|finding| finding.severity == Severity::Error)
     }
 
     /// The findings so far.

@@ -54,10 +54,16 @@ impl FromStr for ItemId {
         if length > MAX_LENGTH {
             return Err(InvalidItemId::TooLong(length));
         }
-        if let Some(bad) = text.chars().find(|c| !(c.is_ascii_alphanumeric() || "_-./".contains(*c))) {
+        if let Some(bad) = text
+            .chars()
+            .find(|c| !(c.is_ascii_alphanumeric() || "_-./".contains(*c)))
+        {
             return Err(InvalidItemId::Character(describe(bad)));
         }
-        if text.split('/').any(|part| !part.starts_with(|c: char| c.is_ascii_alphanumeric())) {
+        if text
+            .split('/')
+            .any(|part| !part.starts_with(|c: char| c.is_ascii_alphanumeric()))
+        {
             return Err(InvalidItemId::Part(text.to_owned()));
         }
         Ok(Self(text.to_owned()))
@@ -91,10 +97,18 @@ mod tests {
 
     #[test]
     fn ids_are_names_with_optional_categories() {
-        for good in
-            ["deploy", "03_search", "core/git_checkpoint", "rye/core/runtimes/python_runtime", "github-cli", "a.b"]
-        {
-            assert_eq!(good.parse::<ItemId>().map(|id| id.to_string()), Ok(good.to_owned()));
+        for good in [
+            "deploy",
+            "03_search",
+            "core/git_checkpoint",
+            "rye/core/runtimes/python_runtime",
+            "github-cli",
+            "a.b",
+        ] {
+            assert_eq!(
+                good.parse::<ItemId>().map(|id| id.to_string()),
+                Ok(good.to_owned())
+            );
         }
         let id: ItemId = "a/b/c".parse().unwrap();
         assert_eq!((id.category(), id.name()), (Some("a/b"), "c"));

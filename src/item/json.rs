@@ -16,10 +16,10 @@ use jsonc_parser::errors::ParseErrorKind;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde::de::IgnoredAny;
 
-use super::document::{MAX_DEPTH, Report, push_index, push_key};
+use super::document::{MAX_DEPTH, ParseReporter, push_index, push_key};
 use super::finding::Findings;
-use super::node::{Data, Entry, Node};
-use super::place::{LineIndex, Place};
+use super::node::{Data, Node, NodeEntry};
+use super::position::{LineIndex, Position};
 use crate::problem::Code;
 
 const STRICT: ParseOptions = ParseOptions {
@@ -38,8 +38,8 @@ const STRICT: ParseOptions = ParseOptions {
 /// Reads a document; `origin` is the position of the text in its file.
 ///
 /// Returns `None` when there is no root to check further.
-pub fn parse(text: &str, origin: Place, findings: &mut Findings) -> Option<Node> {
-    let mut report = Report::new(origin, findings);
+pub fn parse(text: &str, origin: Position, findings: &mut Findings) -> Option<Node> {
+    let mut report = ParseReporter::new(origin, findings);
     if report.is_too_large(text) {
         return None;
     }
@@ -54,7 +54,13 @@ pub fn parse(text: &str, origin: Place, findings: &mut Findings) -> Option<Node>
         Err(error) => {
             let place = report.moved(index.place(error.range().start));
             let message = error.kind().to_string().to_lowercase();
-            report.add(Code::JsonSyntax, place, String::new(), message, advice(error.kind()));
+            report.add(
+                Code::JsonSyntax,
+                place,
+                String::new(),
+                message,
+                advice(error.kind()),
+            );
             return None;
         }
     };
@@ -64,13 +70,22 @@ pub fn parse(text: &str, origin: Place, findings: &mut Findings) -> Option<Node>
     };
     if let Err(error) = serde_json::from_str::<IgnoredAny>(text) {
         let message = error.to_string();
-        let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
+        let message = message
+            .split(" at line ")
+            .next()
+            .unwrap_or(&message)
+            .to_owned();
         let place = report.moved(index.place(offset_of(text, &error)));
-        let suggestion = "write control characters as escapes, e.g. `\\n`; use plain white space between values";
+        let suggestion =
+            "write control characters as escapes, e.g. `\\n`; use plain white space between values";
         report.add(Code::JsonSyntax, place, String::new(), message, suggestion);
         return None;
     }
-    let mut reader = Reader { report, index, path: Vec::new() };
+    let mut reader = JsonReader {
+        report,
+        index,
+        path: Vec::new(),
+    };
     Some(reader.node(&root))
 }
 
@@ -102,7 +117,9 @@ fn advice(kind: &ParseErrorKind) -> &'static str {
         }
         ParseErrorKind::ExpectedStringObjectProperty => "put double quotes around the key",
         ParseErrorKind::MultipleRootJsonValues => "keep one value per file",
-        ParseErrorKind::UnterminatedArray | ParseErrorKind::UnterminatedObject => "close the bracket that opens here",
+        ParseErrorKind::UnterminatedArray | ParseErrorKind::UnterminatedObject => {
+            "close the bracket that opens here"
+        }
         ParseErrorKind::String(_) => "close the quote, and write `\\\\` for a backslash",
         _ => "check commas, colons and quotes around this place",
     }
@@ -110,14 +127,23 @@ fn advice(kind: &ParseErrorKind) -> &'static str {
 
 /// The offset of a `serde_json` error.
 fn offset_of(text: &str, error: &serde_json::Error) -> usize {
-    let before: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    let before: usize = text
+        .split_inclusive('\n')
+        .take(error.line().saturating_sub(1))
+        .map(str::len)
+        .sum();
     // Its column counts bytes: before the character inside a string, otherwise including it.
     let in_string = error.to_string().starts_with("control character");
-    before + if in_string { error.column() } else { error.column().saturating_sub(1) }
+    before
+        + if in_string {
+            error.column()
+        } else {
+            error.column().saturating_sub(1)
+        }
 }
 
-struct Reader<'t, 'f> {
-    report: Report<'f>,
+struct JsonReader<'t, 'f> {
+    report: ParseReporter<'f>,
     index: LineIndex<'t>,
     path: Vec<Segment>,
 }
@@ -127,7 +153,7 @@ enum Segment {
     Index(usize),
 }
 
-impl Reader<'_, '_> {
+impl JsonReader<'_, '_> {
     /// Converts a value to a node; [`find_too_deep`] bounds the recursion.
     fn node(&mut self, value: &Value<'_>) -> Node {
         let place = self.place(value.range().start);
@@ -147,7 +173,8 @@ impl Reader<'_, '_> {
             }
             Value::Object(object) => {
                 let mut entries = Vec::with_capacity(object.properties.len());
-                let mut seen: HashMap<&str, Place> = HashMap::with_capacity(object.properties.len());
+                let mut seen: HashMap<&str, Position> =
+                    HashMap::with_capacity(object.properties.len());
                 for property in &object.properties {
                     let key = match &property.name {
                         ObjectPropName::String(name) => name.value.as_ref(),
@@ -163,7 +190,11 @@ impl Reader<'_, '_> {
                     } else {
                         seen.insert(key, place);
                         let value = self.node(&property.value);
-                        entries.push(Entry { key: key.to_owned(), place, value });
+                        entries.push(NodeEntry {
+                            key: key.to_owned(),
+                            place,
+                            value,
+                        });
                     }
                     self.path.pop();
                 }
@@ -173,12 +204,17 @@ impl Reader<'_, '_> {
         Node::new(data, place)
     }
 
-    fn number(&mut self, written: &str, place: Place) -> Data {
-        let is_whole = written.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    fn number(&mut self, written: &str, place: Position) -> Data {
+        let is_whole = written
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'-');
         let data = if is_whole {
             written.parse().ok().map(Data::Int)
         } else {
-            let value = written.parse::<f64>().ok().filter(|value| value.is_finite());
+            let value = written
+                .parse::<f64>()
+                .ok()
+                .filter(|value| value.is_finite());
             value.map(|value| Data::Float(value, written.to_owned()))
         };
         data.unwrap_or_else(|| {
@@ -189,7 +225,7 @@ impl Reader<'_, '_> {
         })
     }
 
-    fn place(&self, offset: usize) -> Place {
+    fn place(&self, offset: usize) -> Position {
         self.report.moved(self.index.place(offset))
     }
 

@@ -12,7 +12,11 @@ impl JsonPath {
     pub fn parse(text: &str) -> Result<Self, String> {
         match serde_json_path::JsonPath::parse(text.trim()) {
             Ok(path) => Ok(Self { path }),
-            Err(err) => Err(format!("{} at character {}", err.message(), err.position() + 1)),
+            Err(err) => Err(format!(
+                "{} at character {}",
+                err.message(),
+                err.position() + 1
+            )),
         }
     }
 
@@ -31,14 +35,21 @@ mod tests {
     #[test]
     fn a_path_picks_values() {
         let value = json!({"forecast": {"daily": [{"t": 1}, {"t": 2}, {"t": 3}]}});
-        let find = |text: &str| JsonPath::parse(text).unwrap().find(&value).into_iter().cloned().collect::<Vec<_>>();
+        let find = |text: &str| {
+            JsonPath::parse(text)
+                .unwrap()
+                .find(&value)
+                .into_iter()
+                .cloned()
+                .collect::<Vec<_>>()
+        };
         assert_eq!(find("$.forecast.daily[0:2].t"), [json!(1), json!(2)]);
         assert_eq!(find(" $.forecast.daily[1] "), [json!({"t": 2})]);
         assert_eq!(find("$.nothing"), Vec::<Value>::new());
     }
 
     #[test]
-    fn what_is_no_path_is_told_with_its_place() {
+    fn what_is_no_path_is_reported_with_its_place() {
         for text in ["", "forecast", "$.", "$[", "$.a[?", "$..", "\u{1f600}"] {
             let reason = JsonPath::parse(text).unwrap_err();
             assert!(reason.contains("at character "), "{text}: {reason}");

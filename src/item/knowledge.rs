@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::finding::Findings;
 use super::id::ItemId;
-use super::node::{Data, Entry, Node};
-use super::place::{LineIndex, Place};
+use super::node::{Data, Node, NodeEntry};
+use super::position::{LineIndex, Position};
 use super::signature;
 use super::source::SourceFile;
 use super::version;
@@ -56,14 +56,34 @@ impl Knowledge {
 /// Reads an entry; `None` when it has no usable id.
 pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Knowledge> {
     let Sections { place, yaml, body } = split(&source.text, findings)?;
-    let fields = yaml::parse(yaml, Place { line: place.line + 1, column: 1 }, findings)?;
+    let fields = yaml::parse(
+        yaml,
+        Position {
+            line: place.line + 1,
+            column: 1,
+        },
+        findings,
+    )?;
     if fields.entries().is_none() {
-        let message = format!("front matter must be a mapping, found {}", fields.type_name());
-        findings.add(Code::InvalidType, fields.place, "", message).suggest("write `key: value` lines");
+        let message = format!(
+            "front matter must be a mapping, found {}",
+            fields.type_name()
+        );
+        findings
+            .add(Code::InvalidType, fields.place, "", message)
+            .suggest("write `key: value` lines");
         return None;
     }
-    let mut reader = Reader { fields: &fields, place, findings };
-    let stem = source.path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("my_entry");
+    let mut reader = KnowledgeReader {
+        fields: &fields,
+        place,
+        findings,
+    };
+    let stem = source
+        .path
+        .file_stem()
+        .and_then(|stem| stem.to_str())
+        .unwrap_or("my_entry");
     let id = reader.id(stem);
     let title = reader.required("title", "What it is about");
     let version = reader.version();
@@ -85,7 +105,7 @@ pub fn parse(source: &SourceFile, findings: &mut Findings) -> Option<Knowledge> 
 
 struct Sections<'t> {
     /// Where the front matter begins.
-    place: Place,
+    place: Position,
     yaml: &'t str,
     body: &'t str,
 }
@@ -96,10 +116,11 @@ struct Sections<'t> {
 /// line, and elsewhere it is not alone on its line.
 fn split<'t>(text: &'t str, findings: &mut Findings) -> Option<Sections<'t>> {
     let index = LineIndex::new(text);
-    let mut lines = lines_from(text, signature::after_stamp(text)).skip_while(|(_, line)| is_skipped(line));
+    let mut lines =
+        lines_from(text, signature::after_stamp(text)).skip_while(|(_, line)| is_skipped(line));
     let Some((opening, first)) = lines.next() else {
         findings
-            .add(Code::EmptyFile, Place::START, "", "there is no content")
+            .add(Code::EmptyFile, Position::START, "", "there is no content")
             .suggest("describe the entry, or remove the file");
         return None;
     };
@@ -118,18 +139,38 @@ fn split<'t>(text: &'t str, findings: &mut Findings) -> Option<Sections<'t>> {
         end => !fenced && matches!(end, "---" | "..."),
     }) else {
         findings
-            .add(Code::MissingFrontMatter, place, "", "the front matter that begins here is not closed")
-            .suggest(format!("put a line `{}` between the fields and the text", if fenced { "```" } else { "---" }));
+            .add(
+                Code::MissingFrontMatter,
+                place,
+                "",
+                "the front matter that begins here is not closed",
+            )
+            .suggest(format!(
+                "put a line `{}` between the fields and the text",
+                if fenced { "```" } else { "---" }
+            ));
         return None;
     };
     let yaml = text.get(start..end).unwrap_or("");
-    if yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+    if yaml
+        .lines()
+        .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'))
+    {
         findings
-            .add(Code::MissingFrontMatter, place, "", "the front matter is empty")
+            .add(
+                Code::MissingFrontMatter,
+                place,
+                "",
+                "the front matter is empty",
+            )
             .suggest("write at least `id`, `title`, `version` and `entry_type`");
         return None;
     }
-    Some(Sections { place, yaml, body: text.get(end + closing.len()..).unwrap_or("") })
+    Some(Sections {
+        place,
+        yaml,
+        body: text.get(end + closing.len()..).unwrap_or(""),
+    })
 }
 
 /// Whether a line before the front matter is blank or a comment.
@@ -141,32 +182,44 @@ fn is_skipped(line: &str) -> bool {
 /// The lines with their offsets and line endings.
 fn lines_from(text: &str, start: usize) -> impl Iterator<Item = (usize, &str)> {
     let mut offset = start;
-    text.get(start..).unwrap_or("").split_inclusive('\n').map(move |line| {
-        let begin = offset;
-        offset += line.len();
-        (begin, line)
-    })
+    text.get(start..)
+        .unwrap_or("")
+        .split_inclusive('\n')
+        .map(move |line| {
+            let begin = offset;
+            offset += line.len();
+            (begin, line)
+        })
 }
 
-struct Reader<'n, 'f> {
+struct KnowledgeReader<'n, 'f> {
     fields: &'n Node,
     /// Where missing fields are reported.
-    place: Place,
+    place: Position,
     findings: &'f mut Findings,
 }
 
-impl Reader<'_, '_> {
+impl KnowledgeReader<'_, '_> {
     fn id(&mut self, stem: &str) -> Option<ItemId> {
-        let (current, former) = (self.fields.find_entry("id"), self.fields.find_entry("zettel_id"));
+        let (current, former) = (
+            self.fields.find_entry("id"),
+            self.fields.find_entry("zettel_id"),
+        );
         // RYE calls it `name`.
-        let former = former.or_else(|| self.fields.find_entry("name").filter(|_| current.is_none()));
-        let present = |entry: &&Entry| !is_blank(&entry.value);
+        let former =
+            former.or_else(|| self.fields.find_entry("name").filter(|_| current.is_none()));
+        let present = |entry: &&NodeEntry| !is_blank(&entry.value);
         let (current, former) = (current.filter(present), former.filter(present));
         if let (Some(current), Some(former)) = (current, former)
             && current.value.scalar() != former.value.scalar()
         {
             self.findings
-                .add(Code::ConflictingField, former.place, "zettel_id", "zettel_id differs from id, which counts")
+                .add(
+                    Code::ConflictingField,
+                    former.place,
+                    "zettel_id",
+                    "zettel_id differs from id, which counts",
+                )
                 .suggest("remove `zettel_id`");
         }
         let Some(entry) = current.or(former) else {
@@ -186,7 +239,12 @@ impl Reader<'_, '_> {
             Ok(id) => Some(id),
             Err(err) => {
                 self.findings
-                    .add(Code::InvalidId, entry.value.place, entry.key.clone(), err.to_string())
+                    .add(
+                        Code::InvalidId,
+                        entry.value.place,
+                        entry.key.clone(),
+                        err.to_string(),
+                    )
                     .suggest(format!("name it after the file: `{}: {stem}`", entry.key));
                 None
             }
@@ -224,11 +282,18 @@ impl Reader<'_, '_> {
             self.wrong_type(value, "tags", "a list of strings");
             return Vec::new();
         };
-        let others = elements.iter().enumerate().filter(|(_, element)| element.as_text().is_none());
+        let others = elements
+            .iter()
+            .enumerate()
+            .filter(|(_, element)| element.as_text().is_none());
         for (index, element) in others.take(MAX_WRONG_TAGS) {
             self.wrong_type(element, &format!("tags[{index}]"), "a string");
         }
-        elements.iter().filter_map(Node::as_text).map(str::to_owned).collect()
+        elements
+            .iter()
+            .filter_map(Node::as_text)
+            .map(str::to_owned)
+            .collect()
     }
 
     fn text(&mut self, value: &Node, key: &str) -> String {
@@ -241,29 +306,49 @@ impl Reader<'_, '_> {
         )
     }
 
+    fn place_of(&self, key: &str) -> Position {
+        let entry = self.fields.find_entry(key);
+        entry.map_or(self.place, |entry| entry.place)
+    }
+
     fn missing(&mut self, key: &str, example: &str) -> String {
-        let place = self.fields.find_entry(key).map_or(self.place, |entry| entry.place);
+        let place = self.place_of(key);
         self.findings
-            .add(Code::MissingRequiredField, place, key, format!("{key} is required"))
+            .add(
+                Code::MissingRequiredField,
+                place,
+                key,
+                format!("{key} is required"),
+            )
             .suggest(format!("add `{key}: {example}`"));
         String::new()
     }
 
     fn not_there(&mut self, key: &str) {
-        let place = self.fields.find_entry(key).map_or(self.place, |entry| entry.place);
+        let place = self.place_of(key);
         self.findings
-            .add(Code::MissingRecommendedField, place, key, format!("{key} is recommended"))
+            .add(
+                Code::MissingRecommendedField,
+                place,
+                key,
+                format!("{key} is recommended"),
+            )
             .suggest(format!("add `{key}`, so that the entry can be found by it"));
     }
 
     fn wrong_type(&mut self, value: &Node, path: &str, expected: &str) {
         let message = format!("{path} must be {expected}, found {}", value.type_name());
-        let finding = self.findings.add(Code::InvalidType, value.place, path, message);
+        let finding = self
+            .findings
+            .add(Code::InvalidType, value.place, path, message);
         match (value.scalar(), expected) {
-            (Some(scalar), "a string") => {
-                finding.suggest(format!("put quotes around it: \"{}\"", shown(&scalar).escape_debug()))
+            (Some(scalar), "a string") => finding.suggest(format!(
+                "put quotes around it: \"{}\"",
+                shown(&scalar).escape_debug()
+            )),
+            (Some(scalar), _) => {
+                finding.suggest(format!("write [{}]", shown(&scalar).escape_debug()))
             }
-            (Some(scalar), _) => finding.suggest(format!("write [{}]", shown(&scalar).escape_debug())),
             (None, _) => finding.suggest(format!("replace it with {expected}")),
         };
     }

@@ -7,12 +7,12 @@
 //! reason. Nothing is written here.
 
 mod choice;
+mod destination;
 mod document;
 mod error;
 mod leftover;
 mod modules;
 mod names;
-mod place;
 mod script;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,15 +45,15 @@ pub struct Migration {
     /// The new folder or file, which does not exist yet.
     pub to: PathBuf,
     /// In this order: the file that makes it a tool comes last.
-    pub changes: Vec<Change>,
+    pub changes: Vec<MigrationChange>,
     /// What the user should check.
     pub notes: Vec<String>,
 }
 
 /// A file to write, and the one it replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    pub action: Action,
+pub struct MigrationChange {
+    pub action: MigrationAction,
     pub path: PathBuf,
     pub from: Option<PathBuf>,
     pub content: Vec<u8>,
@@ -61,7 +61,7 @@ pub struct Change {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum MigrationAction {
     Create,
     /// From another path, where it is removed.
     Move,
@@ -70,10 +70,10 @@ pub enum Action {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Survey {
+pub struct MigrationSurvey {
     pub migrations: Vec<Migration>,
     /// Modules that several of them share.
-    pub library: Vec<Change>,
+    pub library: Vec<MigrationChange>,
     /// Modules that are already in place.
     pub unchanged: Vec<PathBuf>,
     pub skipped: Vec<Skipped>,
@@ -91,7 +91,7 @@ pub struct Skipped {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum MigrationSelection {
     All,
     /// Ids, `category/id`, files, folders and patterns.
     These(Vec<String>),
@@ -123,7 +123,11 @@ pub fn plan(store: &ItemStore, wanted: &str) -> Result<Migration, MigrationError
 
 /// Plans many migrations. An item requested by name that cannot be migrated is an error; others are
 /// skipped.
-pub fn survey(store: &ItemStore, wanted: &Wanted, outside: &Outside<'_>) -> Result<Survey, MigrationError> {
+pub fn survey(
+    store: &ItemStore,
+    wanted: &MigrationSelection,
+    outside: &Outside<'_>,
+) -> Result<MigrationSurvey, MigrationError> {
     let (modules, namers) = (Modules::read(store), Namers::read(store));
     let (chosen, folders) = choose(store, wanted)?;
     let mut barred = BTreeMap::new();
@@ -138,8 +142,14 @@ pub fn survey(store: &ItemStore, wanted: &Wanted, outside: &Outside<'_>) -> Resu
         barred.extend(named);
     };
     attempt.refused.extend(barred);
-    attempt.planned.sort_by(|one, other| one.migration.from.cmp(&other.migration.from));
-    let migrations: Vec<Migration> = attempt.planned.into_iter().map(|planned| planned.migration).collect();
+    attempt
+        .planned
+        .sort_by(|one, other| one.migration.from.cmp(&other.migration.from));
+    let migrations: Vec<Migration> = attempt
+        .planned
+        .into_iter()
+        .map(|planned| planned.migration)
+        .collect();
     let gone = gone(&migrations);
     let (library, unchanged) = library(store, &modules, &namers, &attempt.shared, &gone)?;
     // A file that another item starts with was migrated together with it.
@@ -147,18 +157,30 @@ pub fn survey(store: &ItemStore, wanted: &Wanted, outside: &Outside<'_>) -> Resu
     let skipped = attempt
         .refused
         .into_iter()
-        .map(|(path, err)| Skipped { path, code: Some(err.code()), suggestion: err.hint(), reason: err.to_string() })
+        .map(|(path, err)| Skipped {
+            path,
+            code: Some(err.code()),
+            suggestion: err.hint(),
+            reason: err.to_string(),
+        })
         .collect();
-    let mut survey = Survey { migrations, library, unchanged, skipped };
+    let mut survey = MigrationSurvey {
+        migrations,
+        library,
+        unchanged,
+        skipped,
+    };
     leftover::report(store, &modules, &namers, &folders, &mut survey);
-    survey.skipped.sort_by(|one, other| one.path.cmp(&other.path));
+    survey
+        .skipped
+        .sort_by(|one, other| one.path.cmp(&other.path));
     leftover::references(store, &namers, &gone, &mut survey.migrations);
     Ok(survey)
 }
 
 /// The plan for all chosen items.
 #[derive(Default)]
-struct Attempt {
+struct MigrationAttempt {
     planned: Vec<Planned>,
     /// The library modules that are needed.
     shared: BTreeSet<String>,
@@ -173,17 +195,28 @@ struct Planned {
     migration: Migration,
 }
 
-impl Attempt {
+impl MigrationAttempt {
     /// Items that must not move because others name them. For a script requested by name this is
     /// only a note.
     fn named(&self, namers: &Namers) -> Vec<(PathBuf, MigrationError)> {
-        let gone: BTreeSet<PathBuf> =
-            self.planned.iter().flat_map(|planned| planned.migration.moved()).cloned().collect();
-        let swept = self.planned.iter().filter(|planned| planned.caution == Caution::Swept);
+        let gone: BTreeSet<PathBuf> = self
+            .planned
+            .iter()
+            .flat_map(|planned| planned.migration.moved())
+            .cloned()
+            .collect();
+        let swept = self
+            .planned
+            .iter()
+            .filter(|planned| planned.caution == Caution::Swept);
         swept
             .filter_map(|planned| {
-                let named = |from: &PathBuf| Some(namers.of(from, &gone).next()?.obstacle(from.clone()));
-                Some((planned.file.clone(), planned.migration.moved().find_map(named)?))
+                let named =
+                    |from: &PathBuf| Some(namers.of(from, &gone).next()?.obstacle(from.clone()));
+                Some((
+                    planned.file.clone(),
+                    planned.migration.moved().find_map(named)?,
+                ))
             })
             .collect()
     }
@@ -196,10 +229,12 @@ fn attempt(
     chosen: &Chosen<'_>,
     barred: &BTreeMap<PathBuf, MigrationError>,
     outside: &Outside<'_>,
-) -> Result<Attempt, MigrationError> {
-    let mut attempt = Attempt::default();
+) -> Result<MigrationAttempt, MigrationError> {
+    let mut attempt = MigrationAttempt::default();
     // Imported files come last: by then they may have been migrated with their importer.
-    let (imported, first): (Vec<_>, Vec<_>) = chosen.iter().partition(|(file, _)| modules.is_imported(file));
+    let (imported, first): (Vec<_>, Vec<_>) = chosen
+        .iter()
+        .partition(|(file, _)| modules.is_imported(file));
     for (file, (item, caution)) in first.into_iter().chain(imported) {
         let file = store.roots().display(file);
         let is_gone = |planned: &Planned| planned.migration.moved().any(|from| *from == file);
@@ -216,7 +251,11 @@ fn attempt(
         match planned {
             Ok((migration, needs)) => {
                 attempt.shared.extend(needs.library);
-                attempt.planned.push(Planned { file, caution: *caution, migration });
+                attempt.planned.push(Planned {
+                    file,
+                    caution: *caution,
+                    migration,
+                });
             }
             Err(err) if *caution == Caution::Named => return Err(err),
             Err(err) => drop(attempt.refused.insert(file, err)),
@@ -231,14 +270,19 @@ fn one(
     item: &Item,
     caution: Caution,
 ) -> Result<(Migration, Needs), MigrationError> {
-    place::refuse_link(store, &item.file)?;
-    if matches!(item.integrity, Integrity::Mismatch { .. } | Integrity::Invalid { .. }) {
+    destination::refuse_link(store, &item.file)?;
+    if matches!(
+        item.integrity,
+        Integrity::Mismatch { .. } | Integrity::Invalid { .. }
+    ) {
         return Err(MigrationError::Tampered(store.roots().display(&item.file)));
     }
-    place::refuse_claimed(store, item)?;
-    place::refuse_clash(store, item)?;
+    destination::refuse_claimed(store, item)?;
+    destination::refuse_clash(store, item)?;
     match item.as_tool() {
-        Some(tool) if !script::is_script(tool) => document::moved(store, modules, item, tool, caution),
+        Some(tool) if !script::is_script(tool) => {
+            document::moved(store, modules, item, tool, caution)
+        }
         _ => script::folder(store, modules, item, caution),
     }
 }
@@ -246,9 +290,14 @@ fn one(
 /// Checks that no tool folder lies inside another one.
 fn apart(migration: &Migration, others: &[Planned]) -> Result<(), MigrationError> {
     let to = &migration.to;
-    let touches = |other: &&Planned| to.starts_with(&other.migration.to) || other.migration.to.starts_with(to);
+    let touches = |other: &&Planned| {
+        to.starts_with(&other.migration.to) || other.migration.to.starts_with(to)
+    };
     match others.iter().find(touches) {
-        Some(other) => Err(MigrationError::Apart { to: to.clone(), other: other.migration.from.clone() }),
+        Some(other) => Err(MigrationError::Apart {
+            to: to.clone(),
+            other: other.migration.from.clone(),
+        }),
         None => Ok(()),
     }
 }
@@ -261,19 +310,36 @@ fn covered(
     needs: &Needs,
     outside: &Outside<'_>,
 ) -> Result<(), MigrationError> {
-    let mut files: Vec<(PathBuf, usize)> = migration.moved().map(|from| (from.clone(), 0)).collect();
-    files.extend(migration.changes.iter().map(|change| (change.path.clone(), change.content.len())));
-    for file in needs.library.iter().flat_map(|name| modules.files_of_library(name)) {
-        let change = Change::moved(store, &file, script::library_place(store, &file))?;
+    let mut files: Vec<(PathBuf, usize)> =
+        migration.moved().map(|from| (from.clone(), 0)).collect();
+    files.extend(
+        migration
+            .changes
+            .iter()
+            .map(|change| (change.path.clone(), change.content.len())),
+    );
+    for file in needs
+        .library
+        .iter()
+        .flat_map(|name| modules.files_of_library(name))
+    {
+        let change = MigrationChange::moved(store, &file, script::library_place(store, &file))?;
         files.extend(change.from.map(|from| (from, 0)));
         files.push((change.path, change.content.len()));
     }
-    files.into_iter().find_map(|(path, size)| outside(&path, size)).map_or(Ok(()), Err)
+    files
+        .into_iter()
+        .find_map(|(path, size)| outside(&path, size))
+        .map_or(Ok(()), Err)
 }
 
 /// The files that some migrations move away.
 fn gone(migrations: &[Migration]) -> BTreeSet<PathBuf> {
-    migrations.iter().flat_map(Migration::moved).cloned().collect()
+    migrations
+        .iter()
+        .flat_map(Migration::moved)
+        .cloned()
+        .collect()
 }
 
 /// The library modules to move, and those already in place; modules that others still need are
@@ -284,21 +350,37 @@ fn library(
     namers: &Namers,
     shared: &BTreeSet<String>,
     gone: &BTreeSet<PathBuf>,
-) -> Result<(Vec<Change>, Vec<PathBuf>), MigrationError> {
+) -> Result<(Vec<MigrationChange>, Vec<PathBuf>), MigrationError> {
     let root = script::root(store);
-    let is_named = |file: &PathBuf| namers.of(&store.roots().display(file), gone).next().is_some();
-    let named = shared.iter().filter(|name| modules.files_of_library(name).iter().any(is_named)).cloned().collect();
-    let kept = modules.kept_in_library(&gone.iter().map(|from| root.join(from)).collect(), shared, named);
+    let is_named = |file: &PathBuf| {
+        namers
+            .of(&store.roots().display(file), gone)
+            .next()
+            .is_some()
+    };
+    let named = shared
+        .iter()
+        .filter(|name| modules.files_of_library(name).iter().any(is_named))
+        .cloned()
+        .collect();
+    let kept = modules.kept_in_library(
+        &gone.iter().map(|from| root.join(from)).collect(),
+        shared,
+        named,
+    );
     let (mut changes, mut unchanged) = (Vec::new(), Vec::new());
     for name in shared {
         for file in modules.files_of_library(name) {
             let path = script::library_place(store, &file);
             let is_there = root.join(&path).symlink_metadata().is_ok();
             let path_there = path.clone();
-            let change = Change::moved(store, &file, path)?;
+            let change = MigrationChange::moved(store, &file, path)?;
             match kept.contains(name) {
                 true if is_there => unchanged.push(path_there),
-                true => changes.push(Change { action: Action::Copy, ..change }),
+                true => changes.push(MigrationChange {
+                    action: MigrationAction::Copy,
+                    ..change
+                }),
                 false => changes.push(change),
             }
         }
@@ -309,7 +391,10 @@ fn library(
 impl Migration {
     /// The files that are moved away.
     fn moved(&self) -> impl Iterator<Item = &PathBuf> {
-        self.changes.iter().filter(|change| change.action == Action::Move).filter_map(|change| change.from.as_ref())
+        self.changes
+            .iter()
+            .filter(|change| change.action == MigrationAction::Move)
+            .filter_map(|change| change.from.as_ref())
     }
 }
 

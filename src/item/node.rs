@@ -5,12 +5,12 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::place::Place;
+use super::position::Position;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     pub data: Data,
-    pub place: Place,
+    pub place: Position,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -23,30 +23,30 @@ pub enum Data {
     Text(String),
     List(Vec<Node>),
     /// In the order of the file; keys are unique.
-    Map(Vec<Entry>),
+    Map(Vec<NodeEntry>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct NodeEntry {
     pub key: String,
-    pub place: Place,
+    pub place: Position,
     pub value: Node,
 }
 
 impl Node {
-    pub fn new(data: Data, place: Place) -> Self {
+    pub fn new(data: Data, place: Position) -> Self {
         Self { data, place }
     }
 
-    pub fn text(text: impl Into<String>, place: Place) -> Self {
+    pub fn text(text: impl Into<String>, place: Position) -> Self {
         Self::new(Data::Text(text.into()), place)
     }
 
-    pub fn map(entries: Vec<Entry>, place: Place) -> Self {
+    pub fn map(entries: Vec<NodeEntry>, place: Position) -> Self {
         Self::new(Data::Map(entries), place)
     }
 
-    pub fn entries(&self) -> Option<&[Entry]> {
+    pub fn entries(&self) -> Option<&[NodeEntry]> {
         match &self.data {
             Data::Map(entries) => Some(entries),
             _ => None,
@@ -78,28 +78,44 @@ impl Node {
         matches!(self.data, Data::Null)
     }
 
-    pub fn find_entry(&self, key: &str) -> Option<&Entry> {
+    pub fn find_entry(&self, key: &str) -> Option<&NodeEntry> {
         self.entries()?.iter().find(|entry| entry.key == key)
     }
 
     /// Finds the value of a key in a map; an explicit null counts as absent.
     pub fn find(&self, key: &str) -> Option<&Node> {
-        self.find_entry(key).map(|entry| &entry.value).filter(|value| !value.is_null())
+        self.find_entry(key)
+            .map(|entry| &entry.value)
+            .filter(|value| !value.is_null())
     }
 
     /// Removes an entry from a map.
-    pub fn take(&mut self, key: &str) -> Option<Entry> {
-        let Data::Map(entries) = &mut self.data else { return None };
+    pub fn take(&mut self, key: &str) -> Option<NodeEntry> {
+        let Data::Map(entries) = &mut self.data else {
+            return None;
+        };
         let at = entries.iter().position(|entry| entry.key == key)?;
         Some(entries.remove(at))
     }
 
     /// Sets an entry of a map, replacing one with the same key.
-    pub fn set(&mut self, key: &str, place: Place, value: Node) {
-        let Data::Map(entries) = &mut self.data else { return };
+    pub fn set(&mut self, key: &str, place: Position, value: Node) {
+        let Data::Map(entries) = &mut self.data else {
+            return;
+        };
         match entries.iter_mut().find(|entry| entry.key == key) {
-            Some(entry) => *entry = Entry { key: key.to_owned(), place, value },
-            None => entries.push(Entry { key: key.to_owned(), place, value }),
+            Some(entry) => {
+                *entry = NodeEntry {
+                    key: key.to_owned(),
+                    place,
+                    value,
+                }
+            }
+            None => entries.push(NodeEntry {
+                key: key.to_owned(),
+                place,
+                value,
+            }),
         }
     }
 
@@ -137,7 +153,10 @@ impl Node {
             Data::Text(text) => Value::String(text.clone()),
             Data::List(elements) => Value::Array(elements.iter().map(Self::to_json).collect()),
             Data::Map(entries) => Value::Object(
-                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json())).collect::<Map<_, _>>(),
+                entries
+                    .iter()
+                    .map(|entry| (entry.key.clone(), entry.value.to_json()))
+                    .collect::<Map<_, _>>(),
             ),
         }
     }

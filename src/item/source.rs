@@ -14,7 +14,7 @@ use rustix::io::retry_on_intr;
 
 use super::file_stat::FileStat;
 use super::finding::Findings;
-use super::place::{LineIndex, Place};
+use super::position::{LineIndex, Position};
 use crate::problem::Code;
 
 /// The limit of a manifest, front matter or settings file, in bytes.
@@ -38,7 +38,11 @@ pub struct SourceFile {
 impl SourceFile {
     /// The content of the file byte for byte, which stamps cover.
     pub fn raw(&self) -> Cow<'_, str> {
-        if self.marked { Cow::Owned(format!("{MARK}{}", self.text)) } else { Cow::Borrowed(&self.text) }
+        if self.marked {
+            Cow::Owned(format!("{MARK}{}", self.text))
+        } else {
+            Cow::Borrowed(&self.text)
+        }
     }
 
     /// Loads a file of at most `limit` bytes; problems go to `findings`.
@@ -61,14 +65,23 @@ impl SourceFile {
                     Some(rest) => (rest.to_owned(), true),
                     None => (text, false),
                 };
-                Some(Self { path: path.to_path_buf(), text, marked })
+                Some(Self {
+                    path: path.to_path_buf(),
+                    text,
+                    marked,
+                })
             }
             Err(err) => {
                 let offset = err.utf8_error().valid_up_to();
                 let valid = String::from_utf8_lossy(&err.as_bytes()[..offset]).into_owned();
                 let place = LineIndex::new(&valid).place(offset);
                 findings
-                    .add(Code::NotUtf8, place, "", format!("not valid UTF-8 at byte {offset}"))
+                    .add(
+                        Code::NotUtf8,
+                        place,
+                        "",
+                        format!("not valid UTF-8 at byte {offset}"),
+                    )
                     .suggest("save the file as UTF-8");
                 None
             }
@@ -95,10 +108,18 @@ impl Unread {
     pub fn report(&self, findings: &mut Findings) {
         let (code, suggestion) = match self {
             Self::NotRegular => (Code::NotARegularFile, "replace it with a plain file"),
-            Self::TooLarge { .. } => (Code::FileTooLarge, "split it, or keep data outside the item"),
-            Self::Failed(_) => (Code::UnreadableFile, "check that it is there and its permissions"),
+            Self::TooLarge { .. } => (
+                Code::FileTooLarge,
+                "split it, or keep data outside the item",
+            ),
+            Self::Failed(_) => (
+                Code::UnreadableFile,
+                "check that it exists, and its permissions",
+            ),
         };
-        findings.add(code, Place::START, "", self.to_string()).suggest(suggestion);
+        findings
+            .add(code, Position::START, "", self.to_string())
+            .suggest(suggestion);
     }
 }
 
@@ -111,13 +132,18 @@ pub fn files_below(folder: &Path) -> Vec<(PathBuf, Result<(), Unread>)> {
         return Vec::new();
     }
     let mut files = Vec::new();
-    for entry in walkdir::WalkDir::new(folder).max_depth(MAX_DEPTH).sort_by_file_name() {
+    for entry in walkdir::WalkDir::new(folder)
+        .max_depth(MAX_DEPTH)
+        .sort_by_file_name()
+    {
         match entry {
             Ok(entry) if entry.file_type().is_dir() => {}
             Ok(entry) => files.push((entry.into_path(), Ok(()))),
             Err(err) => {
                 let path = err.path().unwrap_or(folder).to_path_buf();
-                let reason = err.into_io_error().unwrap_or_else(|| io::Error::other("a loop of links"));
+                let reason = err
+                    .into_io_error()
+                    .unwrap_or_else(|| io::Error::other("a loop of links"));
                 files.push((path, Err(Unread::Failed(reason))));
             }
         }
@@ -152,12 +178,18 @@ fn read_open(file: &File, length: u64, limit: u64) -> Result<Vec<u8>, Unread> {
     let most = limit.saturating_add(1);
     let room = usize::try_from(length.saturating_add(1).min(most)).unwrap_or(0);
     let mut bytes = Vec::with_capacity(room);
-    let read = retry_on_intr(|| rustix::io::read(file, spare_capacity(&mut bytes))).map_err(io::Error::from)?;
+    let read = retry_on_intr(|| rustix::io::read(file, spare_capacity(&mut bytes)))
+        .map_err(io::Error::from)?;
     // The file was read completely with room to spare, so no further read is needed.
     if read as u64 != length {
-        file.take(most.saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
+        file.take(most.saturating_sub(bytes.len() as u64))
+            .read_to_end(&mut bytes)?;
     }
-    if bytes.len() as u64 > limit { Err(Unread::TooLarge { limit }) } else { Ok(bytes) }
+    if bytes.len() as u64 > limit {
+        Err(Unread::TooLarge { limit })
+    } else {
+        Ok(bytes)
+    }
 }
 
 /// Opens a regular file for reading; also returns its current length.
@@ -170,7 +202,11 @@ pub fn open_regular(path: &Path) -> Result<(File, u64), Unread> {
     }
     let file = open_without_waiting(path)?;
     let opened = file.metadata()?;
-    if opened.is_file() { Ok((file, opened.len())) } else { Err(Unread::NotRegular) }
+    if opened.is_file() {
+        Ok((file, opened.len()))
+    } else {
+        Err(Unread::NotRegular)
+    }
 }
 
 fn open_without_waiting(path: &Path) -> io::Result<File> {
@@ -228,60 +264,120 @@ mod tests {
         std::os::unix::fs::symlink(&file, folder.path().join("link")).unwrap();
         let socket = folder.path().join("socket");
         let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        for bad in [folder.path(), &socket, Path::new("/dev/zero"), Path::new("/dev/tty")] {
-            assert!(matches!(read_bytes(bad, 9), Err(Unread::NotRegular)), "{}", bad.display());
+        for bad in [
+            folder.path(),
+            &socket,
+            Path::new("/dev/zero"),
+            Path::new("/dev/tty"),
+        ] {
+            assert!(
+                matches!(read_bytes(bad, 9), Err(Unread::NotRegular)),
+                "{}",
+                bad.display()
+            );
         }
-        assert!(matches!(read_bytes(&folder.path().join("none"), 9), Err(Unread::Failed(_))));
-        assert!(matches!(read_bytes(&file, 3), Err(Unread::TooLarge { limit: 3 })));
+        assert!(matches!(
+            read_bytes(&folder.path().join("none"), 9),
+            Err(Unread::Failed(_))
+        ));
+        assert!(matches!(
+            read_bytes(&file, 3),
+            Err(Unread::TooLarge { limit: 3 })
+        ));
         assert_eq!(read_bytes(&folder.path().join("link"), 4).unwrap(), b"four");
     }
 
     #[test]
-    fn a_file_is_read_whole_whatever_length_it_was_said_to_have() {
+    fn a_file_is_read_to_its_end_even_if_its_reported_size_is_wrong() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         for text in ["", "f", "four", &"long ".repeat(30_000)] {
             fs::write(&file, text).unwrap();
             let length = text.len() as u64;
             // The file may grow or shrink after it was examined.
-            for said in [0, 1, length.saturating_sub(1), length, length + 1, length * 2 + 3] {
+            for said in [
+                0,
+                1,
+                length.saturating_sub(1),
+                length,
+                length + 1,
+                length * 2 + 3,
+            ] {
                 assert_eq!(
                     read_open(&File::open(&file).unwrap(), said, length + 9).unwrap(),
                     text.as_bytes(),
                     "{said}"
                 );
                 let read = read_open(&File::open(&file).unwrap(), said, length.saturating_sub(1));
-                assert!(text.is_empty() || matches!(read, Err(Unread::TooLarge { .. })), "{said}");
+                assert!(
+                    text.is_empty() || matches!(read, Err(Unread::TooLarge { .. })),
+                    "{said}"
+                );
             }
         }
         // Files of `/proc` have no length.
-        assert!(read_bytes(Path::new("/proc/self/status"), 99_999).is_ok_and(|bytes| bytes.len() > 99));
+        assert!(
+            read_bytes(Path::new("/proc/self/status"), 99_999).is_ok_and(|bytes| bytes.len() > 99)
+        );
     }
 
-    #[expect(clippy::disallowed_methods, reason = "only a program can make a pipe with a name")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "only a program can make a pipe with a name"
+    )]
     #[test]
     fn what_was_seen_as_a_file_and_is_none_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        assert!(matches!(read_seen(&pipe, 9), (FileStat::Present(_), Err(Unread::NotRegular))));
-        assert!(matches!(read_seen(folder.path(), 9), (FileStat::Present(_), Err(Unread::NotRegular))));
-        assert!(matches!(read_seen(&folder.path().join("none"), 9), (FileStat::Unknown, Err(Unread::Failed(_)))));
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
+        assert!(matches!(
+            read_seen(&pipe, 9),
+            (FileStat::Present(_), Err(Unread::NotRegular))
+        ));
+        assert!(matches!(
+            read_seen(folder.path(), 9),
+            (FileStat::Present(_), Err(Unread::NotRegular))
+        ));
+        assert!(matches!(
+            read_seen(&folder.path().join("none"), 9),
+            (FileStat::Unknown, Err(Unread::Failed(_)))
+        ));
         let file = folder.path().join("file");
         fs::write(&file, "four").unwrap();
-        assert!(matches!(read_seen(&file, 3), (FileStat::Present(_), Err(Unread::TooLarge { limit: 3 }))));
+        assert!(matches!(
+            read_seen(&file, 3),
+            (FileStat::Present(_), Err(Unread::TooLarge { limit: 3 }))
+        ));
         let (stat, bytes) = read_seen(&file, 4);
         assert_eq!(bytes.unwrap(), b"four");
-        assert!(FileStat::of(&file, Links::Seen).proves_unchanged(&stat, i64::MAX), "both looks see the same");
+        assert!(
+            FileStat::of(&file, Links::Seen).proves_unchanged(&stat, i64::MAX),
+            "both looks see the same"
+        );
     }
 
-    #[expect(clippy::disallowed_methods, reason = "only a program can make a pipe with a name")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "only a program can make a pipe with a name"
+    )]
     #[test]
     fn a_pipe_in_the_place_of_a_file_is_opened_without_waiting() {
         // What `open_regular` does if the file became a pipe after the check.
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
         let mut options = OpenOptions::new();
         options.read(true);
         without_waiting(&mut options);

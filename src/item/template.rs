@@ -9,11 +9,11 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     /// In order; no two texts in a row.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TemplatePart>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum TemplatePart {
     Text(String),
     Placeholder(Placeholder),
 }
@@ -32,7 +32,7 @@ pub enum Reference {
         name: String,
         /// The path into its value; usually empty.
         path: Vec<String>,
-        missing: Missing,
+        missing: MissingInput,
     },
     /// `{step:name.path}`: the result of an earlier step.
     Step {
@@ -48,7 +48,7 @@ pub enum Reference {
 
 /// What happens if an input was not given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingInput {
     /// `{input:name}`: it is an error.
     Error,
     /// `{input:name?}`: the placeholder becomes empty.
@@ -80,32 +80,39 @@ impl Template {
             match placeholder_at(text, start) {
                 None => at = start + 1,
                 Some(Err(message)) => {
-                    errors.push(InvalidPlaceholder { offset: start, message });
+                    errors.push(InvalidPlaceholder {
+                        offset: start,
+                        message,
+                    });
                     at = start + 1;
                 }
                 Some(Ok(placeholder)) => {
                     push_text(&mut parts, text.get(literal..start));
                     at = placeholder.range.end;
                     literal = at;
-                    parts.push(Part::Placeholder(placeholder));
+                    parts.push(TemplatePart::Placeholder(placeholder));
                 }
             }
         }
         push_text(&mut parts, text.get(literal..));
-        if errors.is_empty() { Ok(Self { parts }) } else { Err(errors) }
+        if errors.is_empty() {
+            Ok(Self { parts })
+        } else {
+            Err(errors)
+        }
     }
 
     pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Placeholder(placeholder) => Some(placeholder),
-            Part::Text(_) => None,
+            TemplatePart::Placeholder(placeholder) => Some(placeholder),
+            TemplatePart::Text(_) => None,
         })
     }
 
     /// The placeholder, if the text is exactly one; its value then keeps its JSON type.
     pub fn single(&self) -> Option<&Placeholder> {
         match self.parts.as_slice() {
-            [Part::Placeholder(placeholder)] => Some(placeholder),
+            [TemplatePart::Placeholder(placeholder)] => Some(placeholder),
             _ => None,
         }
     }
@@ -116,7 +123,10 @@ pub(super) fn placeholder_at(text: &str, start: usize) -> Option<Result<Placehol
     let rest = text.get(start..)?;
     let prefix = PREFIXES.iter().find(|prefix| rest.starts_with(**prefix))?;
     // Bounded, so that many starts without an end stay cheap.
-    let stop = rest.bytes().take(MAX_LENGTH).position(|byte| matches!(byte, b'}' | b'\n'));
+    let stop = rest
+        .bytes()
+        .take(MAX_LENGTH)
+        .position(|byte| matches!(byte, b'}' | b'\n'));
     let Some(end) = stop.filter(|end| rest.as_bytes().get(*end) == Some(&b'}')) else {
         return Some(Err(format!("the placeholder `{prefix}…` is never closed")));
     };
@@ -129,22 +139,30 @@ fn reference(prefix: &str, inside: &str) -> Result<Reference, String> {
     match prefix {
         "{input:" => {
             let (written, missing) = match inside.split_once(':') {
-                Some((name, default)) => (name, Missing::Default(default.to_owned())),
+                Some((name, default)) => (name, MissingInput::Default(default.to_owned())),
                 None => match inside.strip_suffix('?') {
-                    Some(name) => (name, Missing::Empty),
-                    None => (inside, Missing::Error),
+                    Some(name) => (name, MissingInput::Empty),
+                    None => (inside, MissingInput::Error),
                 },
             };
-            let (name, path) = dotted(written).ok_or_else(|| malformed(prefix, inside, "{input:name}"))?;
-            Ok(Reference::Input { name, path, missing })
+            let (name, path) =
+                dotted(written).ok_or_else(|| malformed(prefix, inside, "{input:name}"))?;
+            Ok(Reference::Input {
+                name,
+                path,
+                missing,
+            })
         }
         "{step:" => {
-            let (name, path) = dotted(inside).ok_or_else(|| malformed(prefix, inside, "{step:name.path}"))?;
+            let (name, path) =
+                dotted(inside).ok_or_else(|| malformed(prefix, inside, "{step:name.path}"))?;
             Ok(Reference::Step { name, path })
         }
         "{run:" if inside == "id" => Ok(Reference::RunId),
         "{run:" => Err(malformed(prefix, inside, "{run:id}")),
-        _ if is_word(inside) && !inside.contains('-') => Ok(Reference::Env { name: inside.to_owned() }),
+        _ if is_word(inside) && !inside.contains('-') => Ok(Reference::Env {
+            name: inside.to_owned(),
+        }),
         _ => Err(malformed(prefix, inside, "{env:VAR}")),
     }
 }
@@ -152,22 +170,30 @@ fn reference(prefix: &str, inside: &str) -> Result<Reference, String> {
 fn dotted(text: &str) -> Option<(String, Vec<String>)> {
     let mut words = text.split('.');
     let name = words.next().filter(|word| is_word(word))?.to_owned();
-    let path: Option<Vec<String>> = words.map(|word| is_word(word).then(|| word.to_owned())).collect();
+    let path: Option<Vec<String>> = words
+        .map(|word| is_word(word).then(|| word.to_owned()))
+        .collect();
     Some((name, path?))
 }
 
 fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
 }
 
 fn malformed(prefix: &str, inside: &str, form: &str) -> String {
     let shown: String = inside.chars().take(40).collect();
-    format!("`{prefix}{}}}` is not of the form `{form}`", shown.escape_debug())
+    format!(
+        "`{prefix}{}}}` is not of the form `{form}`",
+        shown.escape_debug()
+    )
 }
 
-fn push_text(parts: &mut Vec<Part>, text: Option<&str>) {
+fn push_text(parts: &mut Vec<TemplatePart>, text: Option<&str>) {
     if let Some(text) = text.filter(|text| !text.is_empty()) {
-        parts.push(Part::Text(text.to_owned()));
+        parts.push(TemplatePart::Text(text.to_owned()));
     }
 }
 
@@ -177,19 +203,30 @@ mod tests {
 
     use super::*;
 
-    fn input(range: Range<usize>, name: &str, missing: Missing) -> Part {
-        let reference = Reference::Input { name: name.to_owned(), path: vec![], missing };
-        Part::Placeholder(Placeholder { range, reference })
+    fn input(range: Range<usize>, name: &str, missing: MissingInput) -> TemplatePart {
+        let reference = Reference::Input {
+            name: name.to_owned(),
+            path: vec![],
+            missing,
+        };
+        TemplatePart::Placeholder(Placeholder { range, reference })
     }
 
     #[test]
     fn malformed_placeholders_are_all_reported_where_they_begin() {
-        let errors = Template::parse("{input:} {step:a b} {run:now} {env:A-B} {input:x").unwrap_err();
+        let errors =
+            Template::parse("{input:} {step:a b} {run:now} {env:A-B} {input:x").unwrap_err();
         assert_eq!(
-            errors.iter().map(|error| (error.offset, error.to_string())).collect::<Vec<_>>(),
+            errors
+                .iter()
+                .map(|error| (error.offset, error.to_string()))
+                .collect::<Vec<_>>(),
             [
                 (0, "`{input:}` is not of the form `{input:name}`".to_owned()),
-                (9, "`{step:a b}` is not of the form `{step:name.path}`".to_owned()),
+                (
+                    9,
+                    "`{step:a b}` is not of the form `{step:name.path}`".to_owned()
+                ),
                 (20, "`{run:now}` is not of the form `{run:id}`".to_owned()),
                 (30, "`{env:A-B}` is not of the form `{env:VAR}`".to_owned()),
                 (40, "the placeholder `{input:…` is never closed".to_owned()),
@@ -205,30 +242,50 @@ mod tests {
     #[test]
     fn every_form_is_read() {
         assert_eq!(
-            Template::parse("v{input:a}{input:b?}-{input:c:x y:z}").unwrap().parts,
+            Template::parse("v{input:a}{input:b?}-{input:c:x y:z}")
+                .unwrap()
+                .parts,
             [
-                Part::Text("v".into()),
-                input(1..10, "a", Missing::Error),
-                input(10..20, "b", Missing::Empty),
-                Part::Text("-".into()),
-                input(21..36, "c", Missing::Default("x y:z".into())),
+                TemplatePart::Text("v".into()),
+                input(1..10, "a", MissingInput::Error),
+                input(10..20, "b", MissingInput::Empty),
+                TemplatePart::Text("-".into()),
+                input(21..36, "c", MissingInput::Default("x y:z".into())),
             ]
         );
         let others = Template::parse("{step:collect.files.0}{run:id}{env:HOME}").unwrap();
         assert_eq!(
-            others.placeholders().map(|it| it.reference.clone()).collect::<Vec<_>>(),
+            others
+                .placeholders()
+                .map(|it| it.reference.clone())
+                .collect::<Vec<_>>(),
             [
-                Reference::Step { name: "collect".into(), path: vec!["files".into(), "0".into()] },
+                Reference::Step {
+                    name: "collect".into(),
+                    path: vec!["files".into(), "0".into()]
+                },
                 Reference::RunId,
-                Reference::Env { name: "HOME".into() },
+                Reference::Env {
+                    name: "HOME".into()
+                },
             ]
         );
     }
 
     #[test]
     fn other_braces_are_text() {
-        for text in ["{generated_message}", "{}", "${x}", "{\"a\": 1}", "{inputs:a}", "{"] {
-            assert_eq!(Template::parse(text).unwrap().parts, [Part::Text(text.into())]);
+        for text in [
+            "{generated_message}",
+            "{}",
+            "${x}",
+            "{\"a\": 1}",
+            "{inputs:a}",
+            "{",
+        ] {
+            assert_eq!(
+                Template::parse(text).unwrap().parts,
+                [TemplatePart::Text(text.into())]
+            );
         }
     }
 
@@ -262,7 +319,12 @@ mod tests {
             "$",
         ]);
         prop::collection::vec((piece, prop_oneof![9 => Just(1), 1 => 2..600_usize]), 0..30)
-            .prop_map(|pieces| pieces.into_iter().map(|(piece, times)| piece.repeat(times)).collect())
+            .prop_map(|pieces| {
+                pieces
+                    .into_iter()
+                    .map(|(piece, times)| piece.repeat(times))
+                    .collect()
+            })
     }
 
     proptest! {
@@ -275,8 +337,8 @@ mod tests {
                     let mut again = String::new();
                     for part in &template.parts {
                         match part {
-                            Part::Text(literal) => again.push_str(literal),
-                            Part::Placeholder(placeholder) => {
+                            TemplatePart::Text(literal) => again.push_str(literal),
+                            TemplatePart::Placeholder(placeholder) => {
                                 prop_assert_eq!(placeholder.range.start, again.len());
                                 again.push_str(&text[placeholder.range.clone()]);
                             }

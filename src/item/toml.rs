@@ -9,12 +9,14 @@ mod tests;
 use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike};
 
-use super::json::member::{MemberError, Replacement};
+use super::json::member::{MemberError, MemberReplacement};
 
 /// Finds a member of a section; `None` in an empty file.
 pub fn find(text: &str, section: &str, name: &str) -> Result<Option<Value>, MemberError> {
     let document = parse(text)?;
-    let Some(found) = document.get(section) else { return Ok(None) };
+    let Some(found) = document.get(section) else {
+        return Ok(None);
+    };
     let members = table(found, section)?;
     Ok(members.get(name).map(value_of))
 }
@@ -25,7 +27,7 @@ pub fn set(
     section: &str,
     name: &str,
     fields: &Map<String, Value>,
-    how: Replacement,
+    how: MemberReplacement,
 ) -> Result<String, MemberError> {
     let mut document = parse(text)?;
     if document.get(section).is_none() {
@@ -34,10 +36,17 @@ pub fn set(
         members.set_implicit(true);
         document.insert(section, Item::Table(members));
     }
-    let found = document.get_mut(section).ok_or_else(|| MemberError::NotAnObject(format!("`{section}`")))?;
+    let found = document
+        .get_mut(section)
+        .ok_or_else(|| MemberError::NotAnObject(format!("`{section}`")))?;
     let is_inline = found.is_inline_table();
-    let members = found.as_table_like_mut().ok_or_else(|| MemberError::NotAnObject(format!("`{section}`")))?;
-    let kept = members.get_mut(name).and_then(Item::as_table_like_mut).filter(|_| how == Replacement::Fields);
+    let members = found
+        .as_table_like_mut()
+        .ok_or_else(|| MemberError::NotAnObject(format!("`{section}`")))?;
+    let kept = members
+        .get_mut(name)
+        .and_then(Item::as_table_like_mut)
+        .filter(|_| how == MemberReplacement::Fields);
     if let Some(kept) = kept {
         put(kept, fields);
     } else if is_inline {
@@ -54,19 +63,27 @@ pub fn set(
 
 /// The member as a separate file.
 pub fn snippet(section: &str, name: &str, fields: &Map<String, Value>) -> String {
-    set("", section, name, fields, Replacement::Whole).unwrap_or_default()
+    set("", section, name, fields, MemberReplacement::Whole).unwrap_or_default()
 }
 
 fn parse(text: &str) -> Result<DocumentMut, MemberError> {
     text.parse().map_err(|err: toml_edit::TomlError| {
-        let line = err.span().map(|span| 1 + text.get(..span.start).unwrap_or(text).matches('\n').count());
-        let place = line.map(|line| format!(" on line {line}")).unwrap_or_default();
-        MemberError::Syntax(format!("{}{place}", err.message().lines().next().unwrap_or("it cannot be read")))
+        let line = err
+            .span()
+            .map(|span| 1 + text.get(..span.start).unwrap_or(text).matches('\n').count());
+        let place = line
+            .map(|line| format!(" on line {line}"))
+            .unwrap_or_default();
+        MemberError::Syntax(format!(
+            "{}{place}",
+            err.message().lines().next().unwrap_or("it cannot be read")
+        ))
     })
 }
 
 fn table<'t>(item: &'t Item, name: &str) -> Result<&'t dyn TableLike, MemberError> {
-    item.as_table_like().ok_or_else(|| MemberError::NotAnObject(format!("`{name}`")))
+    item.as_table_like()
+        .ok_or_else(|| MemberError::NotAnObject(format!("`{name}`")))
 }
 
 fn put(table: &mut dyn TableLike, fields: &Map<String, Value>) {
@@ -84,12 +101,16 @@ fn put(table: &mut dyn TableLike, fields: &Map<String, Value>) {
 fn written(value: &Value) -> toml_edit::Value {
     match value {
         Value::Bool(it) => (*it).into(),
-        Value::Number(it) => it.as_i64().map_or_else(|| it.as_f64().unwrap_or_default().into(), Into::into),
+        Value::Number(it) => it
+            .as_i64()
+            .map_or_else(|| it.as_f64().unwrap_or_default().into(), Into::into),
         Value::String(it) => it.as_str().into(),
         Value::Array(it) => it.iter().map(written).collect::<Array>().into(),
-        Value::Object(it) => {
-            it.iter().map(|(key, value)| (key.as_str(), written(value))).collect::<InlineTable>().into()
-        }
+        Value::Object(it) => it
+            .iter()
+            .map(|(key, value)| (key.as_str(), written(value)))
+            .collect::<InlineTable>()
+            .into(),
         // TOML has no null; piton never writes one.
         Value::Null => "".into(),
     }
@@ -99,10 +120,18 @@ fn value_of(item: &Item) -> Value {
     match item {
         Item::None => Value::Null,
         Item::Value(value) => plain(value),
-        Item::Table(table) => table.iter().map(|(key, item)| (key.to_owned(), value_of(item))).collect(),
+        Item::Table(table) => table
+            .iter()
+            .map(|(key, item)| (key.to_owned(), value_of(item)))
+            .collect(),
         Item::ArrayOfTables(tables) => tables
             .iter()
-            .map(|table| table.iter().map(|(key, item)| (key.to_owned(), value_of(item))).collect::<Value>())
+            .map(|table| {
+                table
+                    .iter()
+                    .map(|(key, item)| (key.to_owned(), value_of(item)))
+                    .collect::<Value>()
+            })
             .collect(),
     }
 }
@@ -115,6 +144,9 @@ fn plain(value: &toml_edit::Value) -> Value {
         toml_edit::Value::Boolean(it) => Value::from(*it.value()),
         toml_edit::Value::Datetime(it) => Value::from(it.value().to_string()),
         toml_edit::Value::Array(it) => it.iter().map(plain).collect(),
-        toml_edit::Value::InlineTable(it) => it.iter().map(|(key, value)| (key.to_owned(), plain(value))).collect(),
+        toml_edit::Value::InlineTable(it) => it
+            .iter()
+            .map(|(key, value)| (key.to_owned(), plain(value)))
+            .collect(),
     }
 }

@@ -1,6 +1,6 @@
 //! Help topics.
 //!
-//! The pages are Markdown in `topic/`. The CLI renders them; the MCP server returns a [`Page`]. A
+//! The pages are Markdown in `topic/`. The CLI renders them; the MCP server returns a [`TopicPage`]. A
 //! topic is one row of [`TOPICS`]; the tests of `cli/help` parse each command line of a page with
 //! the real parser.
 
@@ -17,7 +17,7 @@ pub struct Topic {
 
 /// A page for the MCP server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Page {
+pub struct TopicPage {
     pub help: String,
     pub topic: String,
     /// Its command lines.
@@ -26,26 +26,33 @@ pub struct Page {
 
 macro_rules! topic {
     ($name:literal, $summary:literal) => {
-        Topic { name: $name, summary: $summary, text: include_str!(concat!("topic/", $name, ".md")) }
+        Topic {
+            name: $name,
+            summary: $summary,
+            text: include_str!(concat!("topic/", $name, ".md")),
+        }
     };
 }
 
 /// In reading order.
 pub const TOPICS: [Topic; 14] = [
-    topic!("overview", "what piton is for, and where to begin"),
-    topic!("directive", "workflows: what is to be done, step by step"),
-    topic!("tool", "what does the work, and how it is called"),
-    topic!("knowledge", "what is worth remembering"),
-    topic!("search", "finding items by words"),
-    topic!("load", "reading an item, and copying it"),
-    topic!("execute", "running directives, tools and command lines"),
-    topic!("checkpoint", "what becomes of changes, and the way back"),
-    topic!("runs", "waiting, resuming, looking back, working side by side"),
-    topic!("permissions", "what a directive allows, and what enforces it"),
-    topic!("signing", "what a signature proves"),
+    topic!("overview", "what piton does, and how to start"),
+    topic!("directive", "workflows: steps, inputs and permissions"),
+    topic!("tool", "scripts, programs and requests that do the work"),
+    topic!("knowledge", "information for people and agents"),
+    topic!("search", "find items by words"),
+    topic!("load", "read an item, or copy it"),
+    topic!("execute", "run directives, tools and command lines"),
+    topic!("checkpoint", "commit, roll back, undo and redo"),
+    topic!("runs", "wait, resume, look back, run side by side"),
+    topic!(
+        "permissions",
+        "what a directive may do, and how that is enforced"
+    ),
+    topic!("signing", "stamps, signatures and trust"),
     topic!("templates", "placeholders and conditions in directives"),
-    topic!("settings", "where settings come from, and who may set them"),
-    topic!("exit-codes", "how a command says what came of it"),
+    topic!("settings", "where settings come from, and who can set them"),
+    topic!("exit-codes", "the exit codes and what they mean"),
 ];
 
 impl Topic {
@@ -55,17 +62,28 @@ impl Topic {
 
     /// Its command lines without their prompt.
     pub fn examples(&self) -> Vec<String> {
-        self.text.lines().filter_map(|line| line.strip_prefix("$ ")).map(command_line).collect()
+        self.text
+            .lines()
+            .filter_map(|line| line.strip_prefix("$ "))
+            .map(command_line)
+            .collect()
     }
 
-    pub fn page(&self) -> Page {
-        Page { help: self.text.to_owned(), topic: self.name.to_owned(), examples: self.examples() }
+    pub fn page(&self) -> TopicPage {
+        TopicPage {
+            help: self.text.to_owned(),
+            topic: self.name.to_owned(),
+            examples: self.examples(),
+        }
     }
 }
 
 /// A command line without its trailing comment.
 fn command_line(line: &str) -> String {
-    line.split_once("  #").map_or(line, |(command, _)| command).trim_end().to_owned()
+    line.split_once("  #")
+        .map_or(line, |(command, _)| command)
+        .trim_end()
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -89,12 +107,24 @@ mod tests {
     #[test]
     fn remarks_are_no_part_of_a_command_line() {
         assert_eq!(command_line("piton log   # what happened"), "piton log");
-        assert_eq!(command_line("piton tool run x --param text='# one'"), "piton tool run x --param text='# one'");
+        assert_eq!(
+            command_line("piton tool run x --param text='# one'"),
+            "piton tool run x --param text='# one'"
+        );
     }
 
     #[test]
     fn the_topics_that_other_front_doors_promise_are_there() {
-        for name in ["overview", "tool", "directive", "knowledge", "search", "load", "execute", "checkpoint"] {
+        for name in [
+            "overview",
+            "tool",
+            "directive",
+            "knowledge",
+            "search",
+            "load",
+            "execute",
+            "checkpoint",
+        ] {
             assert_eq!(Topic::find(name).map(|topic| topic.name), Some(name));
         }
         assert_eq!(Topic::find("nonsense"), None);

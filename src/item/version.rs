@@ -12,25 +12,44 @@ use super::wording::shown;
 use crate::problem::Code;
 
 /// Reads a version and reports problems; returns the text and the finding.
-pub fn check<'f>(value: &Node, path: &str, findings: &'f mut Findings) -> (String, Option<&'f mut Finding>) {
+pub fn check<'f>(
+    value: &Node,
+    path: &str,
+    findings: &'f mut Findings,
+) -> (String, Option<&'f mut Finding>) {
     let (written, message) = match &value.data {
         Data::Text(text) => match Version::parse(text) {
             Ok(_) => return (text.clone(), None),
-            Err(err) => (text.clone(), format!("version `{}` is not MAJOR.MINOR.PATCH: {err}", shown(text))),
+            Err(err) => (
+                text.clone(),
+                format!("version `{}` is not MAJOR.MINOR.PATCH: {err}", shown(text)),
+            ),
         },
         Data::Int(_) | Data::Float(..) => {
             let written = value.scalar().unwrap_or_default();
-            let message = format!("version `{}` is a number; a version is a string", shown(&written));
+            let message = format!(
+                "version `{}` is a number; a version is a string",
+                shown(&written)
+            );
             (written, message)
         }
         _ => {
             let message = format!("version must be a string, found {}", value.type_name());
-            let finding = findings.add(Code::InvalidType, value.place, path, message).suggest("write \"1.0.0\"");
+            let finding = findings
+                .add(Code::InvalidType, value.place, path, message)
+                .suggest("write \"1.0.0\"");
             return (String::new(), Some(finding));
         }
     };
     let suggestion = format!("write \"{}\"", completed(&written));
-    (written, Some(findings.add(Code::InvalidSemver, value.place, path, message).suggest(suggestion)))
+    (
+        written,
+        Some(
+            findings
+                .add(Code::InvalidSemver, value.place, path, message)
+                .suggest(suggestion),
+        ),
+    )
 }
 
 /// The full form of an abbreviated or prefixed version: `v1.10` is `1.10.0`.
@@ -40,7 +59,9 @@ pub fn completed(written: &str) -> String {
     if let Ok(version) = Version::parse(&format!("{bare}{}", ".0".repeat(missing))) {
         return version.to_string();
     }
-    let mut numbers = bare.split('.').map(|number| number.trim().parse::<u64>().unwrap_or(0));
+    let mut numbers = bare
+        .split('.')
+        .map(|number| number.trim().parse::<u64>().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);
     match (next(), next(), next()) {
         (0, 0, 0) => "1.0.0".to_owned(),
@@ -54,14 +75,21 @@ mod tests {
 
     use super::*;
     use crate::item::finding::{Severity, Strength};
-    use crate::item::place::Place;
+    use crate::item::position::Position;
     use crate::item::yaml;
 
     fn complaint(yaml: &str) -> Option<(Code, Severity, String, Option<String>)> {
         let mut findings = Findings::new(Path::new("x.yaml"), Strength::Lenient);
-        let node = yaml::parse(yaml, Place::START, &mut findings).unwrap();
+        let node = yaml::parse(yaml, Position::START, &mut findings).unwrap();
         let (_, finding) = check(&node, "version", &mut findings);
-        finding.map(|it| (it.code, it.severity, it.message.clone(), it.suggestion.clone().map(String::from)))
+        finding.map(|it| {
+            (
+                it.code,
+                it.severity,
+                it.message.clone(),
+                it.suggestion.clone().map(String::from),
+            )
+        })
     }
 
     #[test]
@@ -69,7 +97,10 @@ mod tests {
         for (written, meant) in [("1.10", "1.10.0"), ("2", "2.0.0"), ("0.1", "0.1.0")] {
             let message = format!("version `{written}` is a number; a version is a string");
             let suggestion = Some(format!("write \"{meant}\""));
-            assert_eq!(complaint(written), Some((Code::InvalidSemver, Severity::Error, message, suggestion)));
+            assert_eq!(
+                complaint(written),
+                Some((Code::InvalidSemver, Severity::Error, message, suggestion))
+            );
         }
     }
 

@@ -15,10 +15,10 @@ use std::ops::ControlFlow;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
-use super::document::{MAX_DEPTH, Report, push_index, push_key};
+use super::document::{MAX_DEPTH, ParseReporter, push_index, push_key};
 use super::finding::Findings;
-use super::node::{Data, Entry, Node};
-use super::place::{LineIndex, Place};
+use super::node::{Data, Node, NodeEntry};
+use super::position::{LineIndex, Position};
 use super::wording::shown;
 use crate::problem::Code;
 use scalar::Plain;
@@ -35,9 +35,12 @@ const UNTAGGED: &str = "remove the tag; put quotes around a value to make it tex
 /// Reads a document; `origin` is the position of the text in its file.
 ///
 /// Returns `None` when there is no root to check further.
-pub fn parse(text: &str, origin: Place, findings: &mut Findings) -> Option<Node> {
-    let mut report = Report::new(origin, findings);
-    if report.is_too_large(text) || is_too_dense(text, &mut report) || has_unprintable(text, &mut report) {
+pub fn parse(text: &str, origin: Position, findings: &mut Findings) -> Option<Node> {
+    let mut report = ParseReporter::new(origin, findings);
+    if report.is_too_large(text)
+        || is_too_dense(text, &mut report)
+        || has_unprintable(text, &mut report)
+    {
         return None;
     }
     let mut builder = Builder::new(report);
@@ -73,31 +76,52 @@ pub fn to_yaml(value: &serde_json::Value) -> String {
 ///
 /// Inside brackets the scanner reads ahead to the last one and keeps several tokens for each comma
 /// and colon, a hundred times the size of the text.
-fn is_too_dense(text: &str, report: &mut Report<'_>) -> bool {
-    let indicators = text.bytes().filter(|byte| matches!(byte, b',' | b':')).count();
+fn is_too_dense(text: &str, report: &mut ParseReporter<'_>) -> bool {
+    let indicators = text
+        .bytes()
+        .filter(|byte| matches!(byte, b',' | b':'))
+        .count();
     let too_dense = indicators > MAX_INDICATORS;
     if too_dense {
         let message = format!("more than {MAX_INDICATORS} commas and colons");
         let place = report.locate(1, 1);
-        report.add(Code::FileTooLarge, place, String::new(), message, "keep data outside the item");
+        report.add(
+            Code::FileTooLarge,
+            place,
+            String::new(),
+            message,
+            "keep data outside the item",
+        );
     }
     too_dense
 }
 
 /// Reports the first character that YAML does not allow; the parser takes a NUL for the end.
-fn has_unprintable(text: &str, report: &mut Report<'_>) -> bool {
-    let unprintable = |c: char| matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}');
-    let Some((offset, character)) = text.char_indices().find(|(_, c)| unprintable(*c)) else { return false };
+fn has_unprintable(text: &str, report: &mut ParseReporter<'_>) -> bool {
+    let unprintable =
+        |c: char| matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}');
+    let Some((offset, character)) = text.char_indices().find(|(_, c)| unprintable(*c)) else {
+        return false;
+    };
     let place = report.moved(LineIndex::new(text).place(offset));
-    let message = format!("the control character U+{:04X} may not stand in YAML", u32::from(character));
-    report.add(Code::YamlSyntax, place, String::new(), message, "remove it, or escape it inside double quotes");
+    let message = format!(
+        "the control character U+{:04X} may not stand in YAML",
+        u32::from(character)
+    );
+    report.add(
+        Code::YamlSyntax,
+        place,
+        String::new(),
+        message,
+        "remove it, or escape it inside double quotes",
+    );
     true
 }
 
 struct Builder<'f> {
-    report: Report<'f>,
+    report: ParseReporter<'f>,
     /// The open lists and maps, outermost first.
-    frames: Vec<Frame>,
+    frames: Vec<YamlFrame>,
     anchors: HashMap<usize, Anchor>,
     kept: usize,
     copied: usize,
@@ -106,21 +130,25 @@ struct Builder<'f> {
     second: bool,
 }
 
-struct Frame {
-    content: Content,
-    place: Place,
+struct YamlFrame {
+    content: YamlContainer,
+    place: Position,
     anchor: usize,
 }
 
-enum Content {
+enum YamlContainer {
     List(Vec<Node>),
-    Map { entries: Vec<Entry>, many: HashMap<String, Place>, key: Key },
+    Map {
+        entries: Vec<NodeEntry>,
+        many: HashMap<String, Position>,
+        key: MapKeyState,
+    },
 }
 
 /// The state of a map between a key and its value.
-enum Key {
+enum MapKeyState {
     Awaited,
-    Given(String, Place),
+    Given(String, Position),
     /// The next value is read for its findings and dropped.
     Refused,
 }
@@ -134,8 +162,16 @@ struct Anchor {
 }
 
 impl<'f> Builder<'f> {
-    fn new(report: Report<'f>) -> Self {
-        Self { report, frames: Vec::new(), anchors: HashMap::new(), kept: 0, copied: 0, root: None, second: false }
+    fn new(report: ParseReporter<'f>) -> Self {
+        Self {
+            report,
+            frames: Vec::new(),
+            anchors: HashMap::new(),
+            kept: 0,
+            copied: 0,
+            root: None,
+            second: false,
+        }
     }
 
     fn take(&mut self, event: Event<'_>, mark: Marker) -> ControlFlow<Option<Node>> {
@@ -146,7 +182,8 @@ impl<'f> Builder<'f> {
         match event {
             Event::DocumentStart(_) => self.second = self.root.is_some(),
             Event::Scalar(text, style, anchor, tag) => {
-                let blank = text.is_empty() && style == ScalarStyle::Plain && anchor == 0 && tag.is_none();
+                let blank =
+                    text.is_empty() && style == ScalarStyle::Plain && anchor == 0 && tag.is_none();
                 if blank && self.frames.is_empty() {
                     return ControlFlow::Continue(());
                 }
@@ -163,13 +200,17 @@ impl<'f> Builder<'f> {
                 if let Some(tag) = tag {
                     self.refuse_tag(&tag, place);
                 }
-                return self.open(Content::List(Vec::new()), anchor, place);
+                return self.open(YamlContainer::List(Vec::new()), anchor, place);
             }
             Event::MappingStart(anchor, tag) => {
                 if let Some(tag) = tag {
                     self.refuse_tag(&tag, place);
                 }
-                let map = Content::Map { entries: Vec::new(), many: HashMap::new(), key: Key::Awaited };
+                let map = YamlContainer::Map {
+                    entries: Vec::new(),
+                    many: HashMap::new(),
+                    key: MapKeyState::Awaited,
+                };
                 return self.open(map, anchor, place);
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
@@ -198,30 +239,59 @@ impl<'f> Builder<'f> {
             self.report.too_deep(place, path);
         } else if error.info() == "the handle wasn't declared" {
             let message = "a tag with an unknown handle is not accepted".to_owned();
-            self.report.add(Code::YamlTag, place, path, message, UNTAGGED);
+            self.report
+                .add(Code::YamlTag, place, path, message, UNTAGGED);
         } else {
             let suggestion = advice::on(error.info(), text.lines().nth(line - 1).unwrap_or(""));
-            self.report.add(Code::YamlSyntax, place, path, error.info().to_owned(), suggestion);
+            self.report.add(
+                Code::YamlSyntax,
+                place,
+                path,
+                error.info().to_owned(),
+                suggestion,
+            );
         }
         ControlFlow::Break(None)
     }
 
-    fn refuse_second(&mut self, place: Place) -> ControlFlow<Option<Node>> {
+    fn refuse_second(&mut self, place: Position) -> ControlFlow<Option<Node>> {
         let message = "a second document begins here".to_owned();
         let suggestion = "keep one document per file; `---` may only stand before and after it";
-        self.report.add(Code::YamlManyDocuments, place, String::new(), message, suggestion);
+        self.report.add(
+            Code::YamlManyDocuments,
+            place,
+            String::new(),
+            message,
+            suggestion,
+        );
         ControlFlow::Break(self.root.take())
     }
 
-    fn refuse_tag(&mut self, tag: &Tag, place: Place) {
+    fn refuse_tag(&mut self, tag: &Tag, place: Position) {
         let path = self.path();
-        let handle = if tag.is_yaml_core_schema() { "!!" } else { &tag.handle };
-        let message = format!("the tag `{}` is not accepted", shown(&format!("{handle}{}", tag.suffix)));
-        self.report.add(Code::YamlTag, place, path, message, UNTAGGED);
+        let handle = if tag.is_yaml_core_schema() {
+            "!!"
+        } else {
+            &tag.handle
+        };
+        let message = format!(
+            "the tag `{}` is not accepted",
+            shown(&format!("{handle}{}", tag.suffix))
+        );
+        self.report
+            .add(Code::YamlTag, place, path, message, UNTAGGED);
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, anchor: usize, place: Place) {
-        if let Some(Frame { content: Content::Map { key: Key::Awaited, .. }, .. }) = self.frames.last() {
+    fn scalar(&mut self, text: &str, style: ScalarStyle, anchor: usize, place: Position) {
+        if let Some(YamlFrame {
+            content:
+                YamlContainer::Map {
+                    key: MapKeyState::Awaited,
+                    ..
+                },
+            ..
+        }) = self.frames.last()
+        {
             if anchor != 0 {
                 self.remember(anchor, &Node::text(text, place));
             }
@@ -248,44 +318,78 @@ impl<'f> Builder<'f> {
     }
 
     /// Takes a key as its written text.
-    fn key(&mut self, text: &str, style: ScalarStyle, place: Place) {
-        let Some(Frame { content: Content::Map { entries, many, key }, .. }) = self.frames.last_mut() else { return };
+    fn key(&mut self, text: &str, style: ScalarStyle, place: Position) {
+        let Some(YamlFrame {
+            content: YamlContainer::Map { entries, many, key },
+            ..
+        }) = self.frames.last_mut()
+        else {
+            return;
+        };
         let is_plain = style == ScalarStyle::Plain;
         let first = find_key(entries, many, text);
         let acceptable = first.is_none() && !(is_plain && matches!(text, "" | "<<"));
         if acceptable {
-            *key = Key::Given(text.to_owned(), place);
+            *key = MapKeyState::Given(text.to_owned(), place);
             return;
         }
-        *key = Key::Refused;
+        *key = MapKeyState::Refused;
         let mut path = self.path();
         push_key(&mut path, text);
         if let Some(first) = first {
             self.report.duplicate_key(text, first, place, path);
         } else if text.is_empty() {
             let message = "a key is missing before `:`".to_owned();
-            self.report.add(Code::YamlSyntax, place, path, message, "name the key, or put quotes around the text");
+            self.report.add(
+                Code::YamlSyntax,
+                place,
+                path,
+                message,
+                "name the key, or put quotes around the text",
+            );
         } else {
             let message = "merge keys are not accepted".to_owned();
-            self.report.add(Code::YamlMergeKey, place, path, message, "write the merged entries out");
+            self.report.add(
+                Code::YamlMergeKey,
+                place,
+                path,
+                message,
+                "write the merged entries out",
+            );
         }
     }
 
-    fn open(&mut self, content: Content, anchor: usize, place: Place) -> ControlFlow<Option<Node>> {
+    fn open(
+        &mut self,
+        content: YamlContainer,
+        anchor: usize,
+        place: Position,
+    ) -> ControlFlow<Option<Node>> {
         if self.frames.len() == MAX_DEPTH {
             let path = self.path();
             self.report.too_deep(place, path);
             return ControlFlow::Break(None);
         }
-        self.frames.push(Frame { content, place, anchor });
+        self.frames.push(YamlFrame {
+            content,
+            place,
+            anchor,
+        });
         ControlFlow::Continue(())
     }
 
     fn close(&mut self) {
-        let Some(Frame { content, place, anchor }) = self.frames.pop() else { return };
+        let Some(YamlFrame {
+            content,
+            place,
+            anchor,
+        }) = self.frames.pop()
+        else {
+            return;
+        };
         let data = match content {
-            Content::List(elements) => Data::List(elements),
-            Content::Map { entries, .. } => Data::Map(entries),
+            YamlContainer::List(elements) => Data::List(elements),
+            YamlContainer::Map { entries, .. } => Data::Map(entries),
         };
         let node = Node::new(data, place);
         if anchor != 0 {
@@ -298,19 +402,27 @@ impl<'f> Builder<'f> {
     fn attach(&mut self, node: Node) {
         match self.frames.last_mut().map(|frame| &mut frame.content) {
             None => self.root = Some(node),
-            Some(Content::List(elements)) => elements.push(node),
-            Some(Content::Map { entries, key, .. }) => match mem::replace(key, Key::Awaited) {
-                Key::Given(key, place) => entries.push(Entry { key, place, value: node }),
-                Key::Refused => {}
-                // Scalars never get here: the key is a list, a map or an alias.
-                Key::Awaited => {
-                    *key = Key::Refused;
-                    let path = self.path();
-                    let message = "a key must be text".to_owned();
-                    let suggestion = "put quotes around a value that begins with `{`, `[`, `*` or `?`";
-                    self.report.add(Code::YamlSyntax, node.place, path, message, suggestion);
+            Some(YamlContainer::List(elements)) => elements.push(node),
+            Some(YamlContainer::Map { entries, key, .. }) => {
+                match mem::replace(key, MapKeyState::Awaited) {
+                    MapKeyState::Given(key, place) => entries.push(NodeEntry {
+                        key,
+                        place,
+                        value: node,
+                    }),
+                    MapKeyState::Refused => {}
+                    // Scalars never get here: the key is a list, a map or an alias.
+                    MapKeyState::Awaited => {
+                        *key = MapKeyState::Refused;
+                        let path = self.path();
+                        let message = "a key must be text".to_owned();
+                        let suggestion =
+                            "put quotes around a value that begins with `{`, `[`, `*` or `?`";
+                        self.report
+                            .add(Code::YamlSyntax, node.place, path, message, suggestion);
+                    }
                 }
-            },
+            }
         }
     }
 
@@ -323,7 +435,7 @@ impl<'f> Builder<'f> {
     }
 
     /// Copies the content of an anchor; null replaces what may not be copied.
-    fn repeat(&mut self, id: usize, place: Place) -> Node {
+    fn repeat(&mut self, id: usize, place: Position) -> Node {
         let spent = self.copied;
         let (message, suggestion) = match self.anchors.get(&id) {
             Some(anchor) if self.frames.len() + anchor.height > MAX_DEPTH => {
@@ -331,7 +443,11 @@ impl<'f> Builder<'f> {
                 self.report.too_deep(place, path);
                 return Node::new(Data::Null, place);
             }
-            Some(Anchor { node: Some(node), size, .. }) if spent + size <= MAX_COPIED => {
+            Some(Anchor {
+                node: Some(node),
+                size,
+                ..
+            }) if spent + size <= MAX_COPIED => {
                 self.copied += size;
                 return Node::new(node.data.clone(), place);
             }
@@ -339,12 +455,19 @@ impl<'f> Builder<'f> {
             Some(_) if spent > MAX_COPIED => return Node::new(Data::Null, place),
             Some(_) => {
                 self.copied = MAX_COPIED + 1;
-                (format!("aliases repeat more than {MAX_COPIED} values"), "repeat less, or write it out")
+                (
+                    format!("aliases repeat more than {MAX_COPIED} values"),
+                    "repeat less, or write it out",
+                )
             }
-            None => ("an alias repeats the content it stands in".to_owned(), "write the content out"),
+            None => (
+                "an alias repeats the content it stands in".to_owned(),
+                "write the content out",
+            ),
         };
         let path = self.path();
-        self.report.add(Code::RepetitionLimit, place, path, message, suggestion);
+        self.report
+            .add(Code::RepetitionLimit, place, path, message, suggestion);
         Node::new(Data::Null, place)
     }
 
@@ -353,9 +476,12 @@ impl<'f> Builder<'f> {
         let mut path = String::new();
         for frame in &self.frames {
             match &frame.content {
-                Content::List(elements) => push_index(&mut path, elements.len()),
-                Content::Map { key: Key::Given(key, _), .. } => push_key(&mut path, key),
-                Content::Map { .. } => {}
+                YamlContainer::List(elements) => push_index(&mut path, elements.len()),
+                YamlContainer::Map {
+                    key: MapKeyState::Given(key, _),
+                    ..
+                } => push_key(&mut path, key),
+                YamlContainer::Map { .. } => {}
             }
         }
         path
@@ -364,9 +490,16 @@ impl<'f> Builder<'f> {
 
 /// The position of an earlier key. A few entries are searched faster than hashed; `many` indexes
 /// the entries of larger maps.
-fn find_key(entries: &[Entry], many: &mut HashMap<String, Place>, key: &str) -> Option<Place> {
+fn find_key(
+    entries: &[NodeEntry],
+    many: &mut HashMap<String, Position>,
+    key: &str,
+) -> Option<Position> {
     if entries.len() <= FEW_KEYS {
-        return entries.iter().find(|entry| entry.key == key).map(|entry| entry.place);
+        return entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .map(|entry| entry.place);
     }
     // Keys are unique, so the entries not indexed yet are the last ones.
     let new = entries.get(many.len()..).unwrap_or_default();
@@ -394,19 +527,29 @@ struct Measure {
 fn measure(node: &Node) -> Measure {
     let weight = |text: &str| 1 + text.len() / 64;
     let children: Vec<Measure> = match &node.data {
-        Data::Text(text) | Data::Float(_, text) => return Measure { size: weight(text), height: 0 },
+        Data::Text(text) | Data::Float(_, text) => {
+            return Measure {
+                size: weight(text),
+                height: 0,
+            };
+        }
         Data::Null | Data::Bool(_) | Data::Int(_) => return Measure { size: 1, height: 0 },
         Data::List(elements) => elements.iter().map(measure).collect(),
         Data::Map(entries) => entries
             .iter()
             .map(|entry| {
                 let Measure { size, height } = measure(&entry.value);
-                Measure { size: size + weight(&entry.key), height }
+                Measure {
+                    size: size + weight(&entry.key),
+                    height,
+                }
             })
             .collect(),
     };
-    children.iter().fold(Measure { size: 1, height: 1 }, |sum, child| Measure {
-        size: sum.size.saturating_add(child.size),
-        height: sum.height.max(child.height + 1),
-    })
+    children
+        .iter()
+        .fold(Measure { size: 1, height: 1 }, |sum, child| Measure {
+            size: sum.size.saturating_add(child.size),
+            height: sum.height.max(child.height + 1),
+        })
 }

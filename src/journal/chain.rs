@@ -2,7 +2,7 @@
 //!
 //! Each line holds the hash of the line before it; the first line holds the hash of the run id.
 //! [`verify`] reports the first line that does not fit and what probably happened to it. A chain
-//! alone cannot show that its end was cut off or that its last line was edited. For that, commit
+//! alone cannot show that its end was interrupted or that its last line was edited. For that, commit
 //! trailers hold the head of the chain, and callers compare it with what `verify` returns.
 
 use std::fmt;
@@ -53,43 +53,85 @@ pub fn verify(records: &[Record], run: RunId) -> Result<Digest, Break> {
             Privacy::Withheld => BreakReason::PrivateDropped,
             Privacy::Unknown | Privacy::Nothing | Privacy::Kept(_) => continue,
         };
-        return Err(Break { line: at + 1, reason });
+        return Err(Break {
+            line: at + 1,
+            reason,
+        });
     }
     Ok(head)
 }
 
+/// What the chain needs of a record. Logs are verified with these, because they are small.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    seq: u64,
+    run: RunId,
+    prev: Digest,
+    digest: Digest,
+}
+
+impl From<&Record> for Link {
+    fn from(record: &Record) -> Self {
+        Self {
+            seq: record.seq,
+            run: record.run,
+            prev: record.prev,
+            digest: record.digest,
+        }
+    }
+}
+
 /// Like [`verify`], for records whose private parts are elsewhere.
 pub fn verify_public(records: &[Record], run: RunId) -> Result<Digest, Break> {
+    let links: Vec<Link> = records.iter().map(Link::from).collect();
+    verify_links(&links, run)
+}
+
+/// Like [`verify_public`], for records that are not kept.
+pub fn verify_links(links: &[Link], run: RunId) -> Result<Digest, Break> {
     let mut head = Digest::of_run(run);
-    for (at, record) in records.iter().enumerate() {
-        if record.run != run {
-            return Err(Break { line: at + 1, reason: BreakReason::WrongRun });
+    for (at, link) in links.iter().enumerate() {
+        if link.run != run {
+            return Err(Break {
+                line: at + 1,
+                reason: BreakReason::WrongRun,
+            });
         }
-        if record.prev != head || record.seq != at as u64 + 1 {
-            return Err(explain(records, at, head));
+        if link.prev != head || link.seq != at as u64 + 1 {
+            return Err(explain(links, at, head));
         }
-        head = record.digest;
+        head = link.digest;
     }
     Ok(head)
 }
 
 /// Returns true if the record is intact and is line `lines + 1` of a chain that ends at `head`.
 pub(super) fn follows(record: &Record, run: RunId, lines: u64, head: Digest) -> bool {
-    record.run == run && record.prev == head && record.seq == lines + 1 && !record.lost_its_private_part()
+    record.run == run
+        && record.prev == head
+        && record.seq == lines + 1
+        && !record.lost_its_private_part()
 }
 
 /// Explains why the record at `at`, the first that does not fit, breaks the chain.
-fn explain(records: &[Record], at: usize, head: Digest) -> Break {
+fn explain(links: &[Link], at: usize, head: Digest) -> Break {
     let line = at + 1;
     let found = |line, reason| Break { line, reason };
-    let Some(record) = records.get(at) else { return found(line, BreakReason::Dropped) };
+    let Some(record) = links.get(at) else {
+        return found(line, BreakReason::Dropped);
+    };
     let expected = line as u64;
-    let next_fits = records.get(line).is_none_or(|next| next.prev == record.digest);
-    let is_known = |digest| records.iter().any(|other| other.digest == digest);
+    let next_fits = links
+        .get(line)
+        .is_none_or(|next| next.prev == record.digest);
+    let is_known = |digest| links.iter().any(|other| other.digest == digest);
     if record.seq == expected {
         // Either the previous line was edited, so that its hash no longer matches, or the link in
         // this line was edited. In the second case the next line does not fit either.
-        return found(if next_fits && at > 0 { at } else { line }, BreakReason::Edited);
+        return found(
+            if next_fits && at > 0 { at } else { line },
+            BreakReason::Edited,
+        );
     }
     if record.prev == head {
         return found(line, BreakReason::Edited);
@@ -98,12 +140,15 @@ fn explain(records: &[Record], at: usize, head: Digest) -> Break {
         // This line repeats an earlier sequence number. If both lines have the same predecessor,
         // this one is genuine and the earlier one was inserted.
         let twin = usize::try_from(record.seq).unwrap_or_default();
-        let genuine = records
-            .get(twin.wrapping_sub(1))
-            .is_some_and(|other| other.prev == record.prev && other.digest != record.digest && twin > 0);
+        let genuine = links.get(twin.wrapping_sub(1)).is_some_and(|other| {
+            other.prev == record.prev && other.digest != record.digest && twin > 0
+        });
         return found(if genuine { twin } else { line }, BreakReason::Inserted);
     }
-    let expected_is_later = records.iter().skip(line).any(|other| other.seq == expected && other.prev == head);
+    let expected_is_later = links
+        .iter()
+        .skip(line)
+        .any(|other| other.seq == expected && other.prev == head);
     match (expected_is_later, is_known(record.prev)) {
         (true, true) => found(line, BreakReason::Reordered),
         (true, false) => found(line, BreakReason::Inserted),
@@ -126,7 +171,9 @@ impl Digest {
 impl fmt::Display for Digest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("sha256:")?;
-        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+        self.0
+            .iter()
+            .try_for_each(|byte| write!(formatter, "{byte:02x}"))
     }
 }
 
@@ -144,15 +191,20 @@ impl FromStr for Digest {
     type Err = InvalidDigest;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let digits = text.strip_prefix("sha256:").ok_or(InvalidDigest)?.as_bytes();
+        let digits = text
+            .strip_prefix("sha256:")
+            .ok_or(InvalidDigest)?
+            .as_bytes();
         let value = |digit: &u8| match digit {
             b'0'..=b'9' => Ok(digit - b'0'),
             b'a'..=b'f' => Ok(digit - b'a' + 10),
             _ => Err(InvalidDigest),
         };
         let (pairs, rest) = digits.as_chunks::<2>();
-        let bytes =
-            pairs.iter().map(|[high, low]| Ok(value(high)? << 4 | value(low)?)).collect::<Result<Vec<_>, _>>()?;
+        let bytes = pairs
+            .iter()
+            .map(|[high, low]| Ok(value(high)? << 4 | value(low)?))
+            .collect::<Result<Vec<_>, _>>()?;
         match bytes.try_into() {
             Ok(bytes) if rest.is_empty() => Ok(Self(bytes)),
             _ => Err(InvalidDigest),
@@ -168,13 +220,15 @@ impl Serialize for Digest {
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
     }
 }
 
 impl Break {
     /// Describes the break, with other words for "line" and "lines".
-    pub fn told(&self, one: &str, several: &str) -> String {
+    pub fn describe(&self, one: &str, several: &str) -> String {
         let line = self.line;
         match self.reason {
             BreakReason::Edited => format!("{one} {line} was edited"),
@@ -190,6 +244,6 @@ impl Break {
 
 impl fmt::Display for Break {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.told("line", "lines"))
+        formatter.write_str(&self.describe("line", "lines"))
     }
 }

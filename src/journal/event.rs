@@ -4,10 +4,12 @@
 //! before it is done. Readers turn unknown types into [`Event::Unknown`] and ignore unknown fields,
 //! because the chain covers the text of the line and not the parsed event.
 
+mod approver;
 mod call;
 mod commits;
-mod course;
+mod control_flow;
 mod kind;
+mod origin;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -24,10 +26,14 @@ use crate::item::directive::CheckpointMode;
 use crate::policy::Denial;
 use crate::problem::{Code, Hint, Problem};
 
-pub use call::{AfterFailure, SignedBy, ToolCall, Written};
-pub use commits::{Acceptance, AcceptedCommit, FinishHow, HandCommit, Maker, RewrittenCommit};
-pub use course::{ChangedItem, HookPhase, Resolution, Restart, Wait};
+pub use approver::{Approver, Consent, ConsentTo, ConsentedItem};
+pub use call::{AfterFailure, SignedBy, StreamDigest, ToolCall};
+pub use commits::{
+    Acceptance, AcceptedCommit, CommitMaker, FinishHow, HandCommit, RewrittenCommit,
+};
+pub use control_flow::{ChangedItem, HookPhase, Resolution, Restart, Wait};
 pub use kind::StepKind;
+pub use origin::RepositoryIdentity;
 
 /// Something that is about to happen or has happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +73,9 @@ pub enum Event {
         /// The session's number in the repository; none in journals of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         order: Option<u64>,
+        /// The repository; none without one and in journals of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        repository: Option<RepositoryIdentity>,
     },
     /// A directive begins: the directive of the run, a nested one that a step names, or a hook.
     DirectiveStarted {
@@ -109,9 +118,12 @@ pub enum Event {
         result: Value,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Problem>,
-        /// The files that belong to it, where somebody has named them.
+        /// The files that belong to it, if the answer named them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         paths: Vec<RepoPath>,
+        /// The person who answered; none if it is the result of a tool or an agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approver: Option<Approver>,
     },
     /// The run has decided how to continue after a failure.
     Resolved {
@@ -209,9 +221,9 @@ pub enum Event {
         timed_out: bool,
         /// None if its standard output was not captured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        stdout: Option<Written>,
+        stdout: Option<StreamDigest>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        stderr: Option<Written>,
+        stderr: Option<StreamDigest>,
         /// How many leftover processes were killed.
         #[serde(default, skip_serializing_if = "is_zero")]
         leftovers: u32,
@@ -273,6 +285,9 @@ pub enum Event {
         /// Files that a person edited while the run waited; `tree` includes these edits.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         edits: Vec<RepoPath>,
+        /// None in journals of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approver: Option<Approver>,
     },
     /// Commits were made with git, not by piton, while the step was open.
     HandCommitted {
@@ -379,6 +394,8 @@ pub enum Event {
     },
     /// A person accepts what happened to a checkpoint.
     Accepted(Acceptance),
+    /// A person agrees to what an agent cannot decide.
+    Consented(Consent),
     StepFinished {
         step: u32,
         status: StepStatus,
@@ -433,7 +450,10 @@ pub enum Decision {
     Unknown,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks for a reference"
+)]
 fn is_zero(count: &u32) -> bool {
     *count == 0
 }
@@ -477,6 +497,7 @@ impl Event {
             | Self::SnapshotsMoved { .. }
             | Self::Rewritten { .. }
             | Self::Accepted(_)
+            | Self::Consented(_)
             | Self::RunFinished(_)
             | Self::Unknown => None,
         }

@@ -57,13 +57,19 @@ impl RunId {
     /// Whether `prefix` is a prefix of the id, ignoring case.
     pub fn matches_prefix(&self, prefix: &str) -> bool {
         let name = self.to_string();
-        name.get(..prefix.len()).is_some_and(|start| !prefix.is_empty() && start.eq_ignore_ascii_case(prefix))
+        name.get(..prefix.len())
+            .is_some_and(|start| !prefix.is_empty() && start.eq_ignore_ascii_case(prefix))
     }
 }
 
 impl fmt::Display for RunId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digit = |at: usize| DIGITS.get((self.0 >> (5 * at)) as usize & 31).copied().unwrap_or_default();
+        let digit = |at: usize| {
+            DIGITS
+                .get((self.0 >> (5 * at)) as usize & 31)
+                .copied()
+                .unwrap_or_default()
+        };
         let text: String = (0..LENGTH).rev().map(|at| char::from(digit(at))).collect();
         formatter.pad(&text)
     }
@@ -82,12 +88,20 @@ impl FromStr for RunId {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut value: u128 = 0;
         for byte in text.bytes() {
-            let digit = DIGITS.iter().position(|digit| *digit == byte).ok_or(InvalidId::Run)?;
+            let digit = DIGITS
+                .iter()
+                .position(|digit| *digit == byte)
+                .ok_or(InvalidId::Run)?;
             value = value << 5 | digit as u128;
         }
         // 26 digits hold 130 bits, so the first digit must not use its upper two bits.
-        let fits = text.len() == LENGTH && text.as_bytes().first().is_some_and(|first| *first <= b'7');
-        if fits { Ok(Self(value)) } else { Err(InvalidId::Run) }
+        let fits =
+            text.len() == LENGTH && text.as_bytes().first().is_some_and(|first| *first <= b'7');
+        if fits {
+            Ok(Self(value))
+        } else {
+            Err(InvalidId::Run)
+        }
     }
 }
 
@@ -102,8 +116,14 @@ impl FromStr for StepId {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (run, step) = text.split_once('/').ok_or(InvalidId::Step)?;
-        let number = step.parse().ok().filter(|number: &u32| *number > 0 && number.to_string() == step);
-        Ok(Self { run: run.parse()?, step: number.ok_or(InvalidId::Step)? })
+        let number = step
+            .parse()
+            .ok()
+            .filter(|number: &u32| *number > 0 && number.to_string() == step);
+        Ok(Self {
+            run: run.parse()?,
+            step: number.ok_or(InvalidId::Step)?,
+        })
     }
 }
 
@@ -115,7 +135,9 @@ impl Serialize for RunId {
 
 impl<'de> Deserialize<'de> for RunId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
     }
 }
 
@@ -127,7 +149,9 @@ impl Serialize for StepId {
 
 impl<'de> Deserialize<'de> for StepId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
     }
 }
 
@@ -155,7 +179,10 @@ mod tests {
         let late = RunId::new(at("2026-01-02T03:04:05.002Z"), 0);
         assert!(early < late);
         assert!(early.to_string() < late.to_string());
-        assert_eq!(RunId::new(at("1960-01-01T00:00:00Z"), 0).started(), at("1970-01-01T00:00:00Z"));
+        assert_eq!(
+            RunId::new(at("1960-01-01T00:00:00Z"), 0).started(),
+            at("1970-01-01T00:00:00Z")
+        );
     }
 
     #[test]
@@ -172,8 +199,12 @@ mod tests {
         ] {
             assert_eq!(text.parse::<RunId>(), Err(InvalidId::Run), "{text}");
         }
-        for text in ["", "01arz3ndek0000000000000000", "01arz3ndek0000000000000000/0", "01arz3ndek0000000000000000/+1"]
-        {
+        for text in [
+            "",
+            "01arz3ndek0000000000000000",
+            "01arz3ndek0000000000000000/0",
+            "01arz3ndek0000000000000000/+1",
+        ] {
             assert_eq!(text.parse::<StepId>(), Err(InvalidId::Step), "{text}");
         }
     }

@@ -5,7 +5,7 @@
 //! names a holder, that run died, and the next run must recover it first.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -14,15 +14,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use rustix::fs::{FlockOperation, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, flock, futimens};
+use rustix::fs::{FlockOperation, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::id::RunId;
-use crate::disk::Disk;
+use crate::disk::{Disk, create_private_folder};
 use crate::exec::process;
 use crate::failpoint::failpoint;
 use crate::problem::{Code, Explain, Hint};
+use crate::system_call::flock;
 
 /// The lock file. It is empty while no process holds the lock; hooks rely on that.
 pub const FILE: &str = "lock";
@@ -56,12 +57,12 @@ pub struct Holder {
     pub process_started: Option<u64>,
     /// Interrupted runs of this worktree that still have to be recovered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unfinished: Vec<Unfinished>,
+    pub unfinished: Vec<UnfinishedRun>,
 }
 
 /// A run whose process died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unfinished {
+pub struct UnfinishedRun {
     pub run: RunId,
     /// The last heartbeat of its process.
     pub died: Timestamp,
@@ -78,7 +79,7 @@ pub struct Heartbeat {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process holds the lock.
-    #[error("another run is at work here{}", shown(.holder.as_deref()))]
+    #[error("another run is active here{}", shown(.holder.as_deref()))]
     Held {
         /// None if the holder has not written its name yet.
         holder: Option<Box<Holder>>,
@@ -132,7 +133,7 @@ impl RunLock {
         wait: Duration,
         disk: &Disk,
     ) -> Result<(Self, Option<Holder>), LockError> {
-        fs::create_dir_all(folder).map_err(LockError::io("create", folder))?;
+        create_private_folder(folder).map_err(LockError::io("create", folder))?;
         let path = folder.join(FILE);
         // The standard library opens files with `O_CLOEXEC`. If child processes inherited the lock,
         // a tool that outlived piton would hold it for as long as it runs.
@@ -149,11 +150,12 @@ impl RunLock {
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,
-                Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        return Err(LockError::Held { holder: written(&file).map(Box::new) });
+                        return Err(LockError::Held {
+                            holder: written(&file).map(Box::new),
+                        });
                     }
                     thread::sleep(pause.min(left));
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -167,9 +169,10 @@ impl RunLock {
             // Unfinished runs are recorded with our own name: if this process dies while
             // recovering, the next holder still recovers them.
             holder.unfinished.clone_from(&previous.unfinished);
-            holder
-                .unfinished
-                .push(Unfinished { run: previous.run, died: last_beat(&file).unwrap_or(previous.started) });
+            holder.unfinished.push(UnfinishedRun {
+                run: previous.run,
+                died: last_beat(&file).unwrap_or(previous.started),
+            });
         }
         // If a power loss restores the earlier holder record, the next run only repeats the
         // recovery.
@@ -180,7 +183,7 @@ impl RunLock {
     }
 
     /// The interrupted runs of this worktree, oldest first.
-    pub fn unfinished(&self) -> &[Unfinished] {
+    pub fn unfinished(&self) -> &[UnfinishedRun] {
         &self.holder.unfinished
     }
 
@@ -193,7 +196,10 @@ impl RunLock {
 
     /// Starts the heartbeat.
     pub fn beat(&self) -> Result<Heartbeat, LockError> {
-        let file = self.file.try_clone().map_err(LockError::io("open", &self.path))?;
+        let file = self
+            .file
+            .try_clone()
+            .map_err(LockError::io("open", &self.path))?;
         touch(&file).map_err(LockError::io("touch", &self.path))?;
         let (stop, stopped) = mpsc::channel::<()>();
         let beat = move || {
@@ -202,17 +208,31 @@ impl RunLock {
                 let _ = touch(&file);
             }
         };
-        Ok(Heartbeat { stop: Some(stop), thread: Some(thread::spawn(beat)) })
+        Ok(Heartbeat {
+            stop: Some(stop),
+            thread: Some(thread::spawn(beat)),
+        })
     }
 
     /// Frees the worktree in the state it was found in: the next run still has to recover the
     /// interrupted runs.
     pub fn give_back(self, previous: Option<&Holder>) -> Result<(), LockError> {
-        let (Some(previous), Some(last)) = (previous, self.holder.unfinished.last()) else { return self.release() };
-        let died = Timespec { tv_sec: last.died.as_second(), tv_nsec: last.died.subsec_nanosecond().into() };
-        let keep = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+        let (Some(previous), Some(last)) = (previous, self.holder.unfinished.last()) else {
+            return self.release();
+        };
+        let died = Timespec {
+            tv_sec: last.died.as_second(),
+            tv_nsec: last.died.subsec_nanosecond().into(),
+        };
+        let keep = Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        };
         // The modification time of the file records when that run died.
-        let times = Timestamps { last_access: keep, last_modification: died };
+        let times = Timestamps {
+            last_access: keep,
+            last_modification: died,
+        };
         let written = write(&self.file, previous).and_then(|()| Ok(futimens(&self.file, &times)?));
         written.map_err(LockError::io("write", &self.path))
     }
@@ -220,7 +240,9 @@ impl RunLock {
     /// Records that the run has ended with nothing left to recover, and frees the worktree.
     pub fn release(self) -> Result<(), LockError> {
         failpoint("lock-release");
-        self.file.set_len(0).map_err(LockError::io("empty", &self.path))
+        self.file
+            .set_len(0)
+            .map_err(LockError::io("empty", &self.path))
     }
 }
 
@@ -234,9 +256,10 @@ impl Explain for LockError {
 
     fn hint(&self) -> Option<Hint> {
         match self {
-            Self::Held { .. } => {
-                Some("wait for it (`--lock-timeout`), or work in a worktree of its own (`git worktree add`)".into())
-            }
+            Self::Held { .. } => Some(
+                "wait for it (`--lock-timeout`), or use a separate worktree (`git worktree add`)"
+                    .into(),
+            ),
             Self::Io { .. } => None,
         }
     }
@@ -244,21 +267,38 @@ impl Explain for LockError {
 
 impl LockError {
     fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { doing, path: path.into(), source }
+        move |source| Self::Io {
+            doing,
+            path: path.into(),
+            source,
+        }
     }
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { run, pid, host, started, .. } = self;
-        write!(formatter, "run `{run}`, process {pid} on `{host}`, since {started}")
+        let Self {
+            run,
+            pid,
+            host,
+            started,
+            ..
+        } = self;
+        write!(
+            formatter,
+            "run `{run}`, process {pid} on `{host}`, since {started}"
+        )
     }
 }
 
 /// The current holder of the worktree's lock, read without taking the lock.
 pub fn current_holder(folder: &Path) -> Option<Holder> {
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(folder.join(FILE)).ok()?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(folder.join(FILE))
+        .ok()?;
     written(&file).filter(Holder::may_be_alive)
 }
 
@@ -283,8 +323,17 @@ fn last_beat(file: &File) -> Option<Timestamp> {
 fn touch(file: &File) -> io::Result<()> {
     // A user who can write the file but does not own it may only set both times at once to the
     // current time.
-    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-    Ok(futimens(file, &Timestamps { last_access: now, last_modification: now })?)
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    Ok(futimens(
+        file,
+        &Timestamps {
+            last_access: now,
+            last_modification: now,
+        },
+    )?)
 }
 
 fn written(file: &File) -> Option<Holder> {

@@ -1,7 +1,8 @@
 //! Lines of a journal: reading and writing them.
 //!
-//! A line has a public part, which the chain covers, and optionally a tab and a private part. JSON
-//! never contains a bare tab. Lines of the first format have one part only. A last line without a
+//! A line has a public part, which the chain covers, then optionally a private part and the tag that
+//! authenticates both, each after a tab. JSON never contains a bare tab. Lines of the first format
+//! have no private part, lines of earlier versions have no tag. A last line without a
 //! line break or without valid JSON was being written when piton was killed, and it is ignored. Any
 //! other unreadable line is damage.
 
@@ -19,6 +20,7 @@ use super::chain::Digest;
 use super::error::JournalError;
 use super::event::Event;
 use super::id::RunId;
+use super::key::{JournalKey, LineTag};
 use super::seal::{self, Private, Salt};
 
 /// The format that is written. The first format had no private part.
@@ -39,6 +41,8 @@ pub struct Record {
     /// The text as it was written, without the line break.
     pub line: String,
     pub privacy: Privacy,
+    /// None in journals of earlier versions, in logs, and where there was no key.
+    pub tag: Option<LineTag>,
 }
 
 /// The state of a line's private part.
@@ -74,7 +78,7 @@ pub struct Torn {
 
 /// The public part of a line, for writing.
 #[derive(Serialize)]
-struct Written<'e, E> {
+struct WrittenLine<'e, E> {
     v: u64,
     seq: u64,
     at: Timestamp,
@@ -87,7 +91,7 @@ struct Written<'e, E> {
 
 /// The public part of a line, for reading.
 #[derive(Deserialize)]
-struct Line<E> {
+struct RecordLine<E> {
     seq: u64,
     at: Timestamp,
     run: RunId,
@@ -105,16 +109,39 @@ struct LoopName {
     name: String,
 }
 
+/// The parts of a line, which tabs separate.
+pub(super) struct LineParts<'l> {
+    pub(super) public: &'l str,
+    pub(super) private: Option<&'l str>,
+    tag: Option<&'l str>,
+}
+
+impl<'l> LineParts<'l> {
+    pub(super) fn of(line: &'l str) -> Self {
+        let (public, rest) = line.split_once('\t').unwrap_or((line, ""));
+        let (private, tag) = match rest.split_once('\t') {
+            Some((private, tag)) => (private, Some(tag)),
+            None => (rest, None),
+        };
+        Self {
+            public,
+            private: (!private.is_empty()).then_some(private),
+            tag,
+        }
+    }
+}
+
 /// A line that is about to be written.
 pub(super) struct NewLine {
-    /// Without the line break.
+    /// Without the tag and the line break.
     pub(super) text: String,
+    has_private_part: bool,
     pub(super) digest: Digest,
 }
 
 /// The position of a line in its journal.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct ChainPosition {
     pub(super) seq: u64,
     pub(super) at: Timestamp,
     pub(super) run: RunId,
@@ -123,8 +150,14 @@ pub(super) struct Place {
 
 impl NewLine {
     /// Builds the line for an event, in the first format if there is no salt.
-    pub(super) fn new(place: Place, event: &Event, salt: Option<&Salt>) -> io::Result<Self> {
-        let Some(salt) = salt else { return Self::public(FIRST, place, event) };
+    pub(super) fn new(
+        place: ChainPosition,
+        event: &Event,
+        salt: Option<&Salt>,
+    ) -> io::Result<Self> {
+        let Some(salt) = salt else {
+            return Self::public(FIRST, place, event);
+        };
         // A list may be long, so its hashes are computed one at a time while the line is written.
         if let Some((shown, kept)) = seal::seal_loop(event, salt) {
             return Self::sealed(place, &shown, &kept);
@@ -135,26 +168,70 @@ impl NewLine {
         }
     }
 
-    fn public(v: u64, Place { seq, at, run, prev }: Place, event: &Event) -> io::Result<Self> {
-        let text = serde_json::to_string(&Written { v, seq, at, run, prev, event, sealed: None })?;
-        Ok(Self { digest: Digest::of(text.as_bytes()), text })
+    fn public(
+        v: u64,
+        ChainPosition { seq, at, run, prev }: ChainPosition,
+        event: &Event,
+    ) -> io::Result<Self> {
+        let text = serde_json::to_string(&WrittenLine {
+            v,
+            seq,
+            at,
+            run,
+            prev,
+            event,
+            sealed: None,
+        })?;
+        Ok(Self {
+            digest: Digest::of(text.as_bytes()),
+            text,
+            has_private_part: false,
+        })
     }
 
     fn sealed(
-        Place { seq, at, run, prev }: Place,
+        ChainPosition { seq, at, run, prev }: ChainPosition,
         event: &impl Serialize,
         private: &impl Serialize,
     ) -> io::Result<Self> {
         let private = serde_json::to_string(private)?;
         let sealed = Some(Digest::of(private.as_bytes()));
-        let public = serde_json::to_string(&Written { v: VERSION, seq, at, run, prev, event, sealed })?;
-        Ok(Self { digest: Digest::of(public.as_bytes()), text: public + "\t" + &private })
+        let public = serde_json::to_string(&WrittenLine {
+            v: VERSION,
+            seq,
+            at,
+            run,
+            prev,
+            event,
+            sealed,
+        })?;
+        Ok(Self {
+            digest: Digest::of(public.as_bytes()),
+            text: public + "\t" + &private,
+            has_private_part: true,
+        })
     }
+
+    /// The whole line with its line break, and with a tag if there is a key.
+    pub(super) fn into_bytes(self, key: Option<&JournalKey>) -> Vec<u8> {
+        let tag = key.map(|key| key.tag(self.text.as_bytes()));
+        tagged(self.text, self.has_private_part, tag)
+    }
+}
+
+/// A line with its line break. Replaces the tag.
+fn tagged(mut text: String, has_private_part: bool, tag: Option<LineTag>) -> Vec<u8> {
+    if let Some(tag) = tag {
+        text.push_str(if has_private_part { "\t" } else { "\t\t" });
+        text.push_str(&tag.to_string());
+    }
+    text.push('\n');
+    text.into_bytes()
 }
 
 /// Read first: it decides whether the rest can be parsed.
 #[derive(Deserialize)]
-struct Version {
+struct LineVersion {
     v: u64,
 }
 
@@ -168,14 +245,11 @@ pub fn read(path: &Path) -> Result<Contents, JournalError> {
 /// Like [`read`], with one line in memory at a time. Passes each record to `see` and returns a torn
 /// last line.
 pub fn read_each(path: &Path, see: &mut dyn FnMut(Record)) -> Result<Option<Torn>, JournalError> {
-    parse_lines(BufReader::new(open(path).map_err(JournalError::io("read", path))?), path, see)
-}
-
-/// Reads public lines of a run that came without its journal. `place` is only used in messages.
-pub fn read_public(bytes: &[u8], place: &Path) -> Result<Contents, JournalError> {
-    let mut records = Vec::new();
-    let torn = parse_lines(bytes, place, &mut |record| records.push(record))?;
-    Ok(Contents { records, torn })
+    parse_lines(
+        BufReader::new(open(path).map_err(JournalError::io("read", path))?),
+        path,
+        see,
+    )
 }
 
 fn parse_lines(
@@ -187,7 +261,9 @@ fn parse_lines(
     let mut text = Vec::new();
     for line in 1.. {
         text.clear();
-        let bytes = lines.read_until(b'\n', &mut text).map_err(JournalError::io("read", path))? as u64;
+        let bytes = lines
+            .read_until(b'\n', &mut text)
+            .map_err(JournalError::io("read", path))? as u64;
         if bytes == 0 {
             break;
         }
@@ -197,14 +273,26 @@ fn parse_lines(
         };
         match parsed {
             Ok(record) => see(record),
-            Err(Unreadable::NotJson(_)) if lines.fill_buf().map_err(JournalError::io("read", path))?.is_empty() => {
+            Err(Unreadable::NotJson(_))
+                if lines
+                    .fill_buf()
+                    .map_err(JournalError::io("read", path))?
+                    .is_empty() =>
+            {
                 return Ok(Some(Torn { offset, bytes }));
             }
             Err(Unreadable::Newer(version)) => {
-                return Err(JournalError::Newer { path: path.to_path_buf(), version });
+                return Err(JournalError::Newer {
+                    path: path.to_path_buf(),
+                    version,
+                });
             }
             Err(Unreadable::NotJson(reason) | Unreadable::NotARecord(reason)) => {
-                return Err(JournalError::Damaged { path: path.to_path_buf(), line, reason });
+                return Err(JournalError::Damaged {
+                    path: path.to_path_buf(),
+                    line,
+                    reason,
+                });
             }
         }
         offset += bytes;
@@ -223,7 +311,24 @@ impl Record {
     /// For a line of the first format this is the whole line, including private values, so it must
     /// not leave the repository.
     pub fn public(&self) -> &str {
-        self.line.split_once('\t').map_or(self.line.as_str(), |(public, _)| public)
+        LineParts::of(&self.line).public
+    }
+
+    /// The part of the line that the tag covers.
+    pub(super) fn authenticated(&self) -> &[u8] {
+        let LineParts {
+            public, private, ..
+        } = LineParts::of(&self.line);
+        let length = public.len() + private.map_or(0, |private| private.len() + 1);
+        self.line.as_bytes().split_at(length).0
+    }
+
+    /// The line with its line break, with the tag of a key.
+    pub(super) fn retagged(&self, key: &JournalKey) -> Vec<u8> {
+        let covered = self.authenticated();
+        let text = String::from_utf8_lossy(covered).into_owned();
+        let has_private_part = LineParts::of(&self.line).private.is_some();
+        tagged(text, has_private_part, Some(key.tag(covered)))
     }
 }
 
@@ -240,46 +345,123 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Record, Unreadable> {
         serde_json::error::Category::Data => Unreadable::NotARecord(err.to_string()),
         _ => Unreadable::NotJson(err.to_string()),
     };
-    let (public, private) = text.split_once('\t').map_or((text, None), |(public, private)| (public, Some(private)));
-    let Version { v } = serde_json::from_str(public).map_err(not_a_record)?;
+    let LineParts {
+        public,
+        private,
+        tag,
+    } = LineParts::of(text);
+    let LineVersion { v } = serde_json::from_str(public).map_err(not_a_record)?;
     if !(FIRST..=VERSION).contains(&v) {
         return Err(Unreadable::Newer(v));
     }
+    let tag = tag
+        .map(|tag| {
+            let tag = tag.parse::<LineTag>();
+            tag.map_err(|err| Unreadable::NotARecord(err.to_string()))
+        })
+        .transpose()?;
     let (digest, line) = (Digest::of(public.as_bytes()), text.to_owned());
     let Some(private_text) = private else {
-        let Line { seq, at, run, prev, event, sealed } = serde_json::from_str(public).map_err(not_a_record)?;
+        let RecordLine {
+            seq,
+            at,
+            run,
+            prev,
+            event,
+            sealed,
+        } = serde_json::from_str(public).map_err(not_a_record)?;
         let privacy = match (v, sealed) {
             (FIRST, _) => Privacy::Unknown,
             (_, None) => Privacy::Nothing,
             (_, Some(_)) => Privacy::Withheld,
         };
-        return Ok(Record { seq, at, run, prev, digest, event, line, privacy });
+        return Ok(Record {
+            seq,
+            at,
+            run,
+            prev,
+            digest,
+            event,
+            line,
+            privacy,
+            tag,
+        });
     };
     let Private { salt, mut private } = serde_json::from_str(private_text).map_err(not_a_record)?;
-    let (Line { seq, at, run, prev, sealed, .. }, event) = if let Some(found) = long_list(public, &mut private) {
+    let (
+        RecordLine {
+            seq,
+            at,
+            run,
+            prev,
+            sealed,
+            ..
+        },
+        event,
+    ) = if let Some(found) = long_list(public, &mut private) {
         found
     } else {
-        let Line::<Value> { seq, at, run, prev, event: mut value, sealed } =
-            serde_json::from_str(public).map_err(not_a_record)?;
+        let RecordLine::<Value> {
+            seq,
+            at,
+            run,
+            prev,
+            event: mut value,
+            sealed,
+        } = serde_json::from_str(public).map_err(not_a_record)?;
         seal::unseal(&mut value, private).map_err(Unreadable::NotARecord)?;
-        let event = serde_json::from_value(value).map_err(|err| Unreadable::NotARecord(err.to_string()))?;
-        (Line { seq, at, run, prev, event: LoopName::default(), sealed }, event)
+        let event =
+            serde_json::from_value(value).map_err(|err| Unreadable::NotARecord(err.to_string()))?;
+        (
+            RecordLine {
+                seq,
+                at,
+                run,
+                prev,
+                event: LoopName::default(),
+                sealed,
+            },
+            event,
+        )
     };
     let is_as_written = sealed == Some(Digest::of(private_text.as_bytes()));
-    let privacy = if is_as_written { Privacy::Kept(salt) } else { Privacy::Changed };
-    Ok(Record { seq, at, run, prev, digest, event, line, privacy })
+    let privacy = if is_as_written {
+        Privacy::Kept(salt)
+    } else {
+        Privacy::Changed
+    };
+    Ok(Record {
+        seq,
+        at,
+        run,
+        prev,
+        digest,
+        event,
+        line,
+        privacy,
+        tag,
+    })
 }
 
 /// Reads a loop without parsing the hashes of its elements, which need ten times the memory of
 /// numbers.
-fn long_list(public: &str, private: &mut Map<String, Value>) -> Option<(Line<LoopName>, Event)> {
+fn long_list(
+    public: &str,
+    private: &mut Map<String, Value>,
+) -> Option<(RecordLine<LoopName>, Event)> {
     if !private.get(seal::ELEMENTS).is_some_and(Value::is_array) {
         return None;
     }
-    let line: Line<LoopName> =
-        serde_json::from_str(public).ok().filter(|line: &Line<LoopName>| line.event.is_loop())?;
-    let Some(Value::Array(elements)) = private.remove(seal::ELEMENTS) else { return None };
-    let event = Event::LoopStarted { name: line.event.name.clone(), elements };
+    let line: RecordLine<LoopName> = serde_json::from_str(public)
+        .ok()
+        .filter(|line: &RecordLine<LoopName>| line.event.is_loop())?;
+    let Some(Value::Array(elements)) = private.remove(seal::ELEMENTS) else {
+        return None;
+    };
+    let event = Event::LoopStarted {
+        name: line.event.name.clone(),
+        elements,
+    };
     Some((line, event))
 }
 
@@ -292,9 +474,15 @@ impl LoopName {
 pub(super) fn open(path: &Path) -> io::Result<File> {
     // A tool may have replaced the file: do not block on a pipe and do not follow a link.
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        ));
     }
     Ok(file)
 }

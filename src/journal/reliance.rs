@@ -56,6 +56,7 @@ impl Event {
             | Self::SnapshotsMoved { .. }
             | Self::Rewritten { .. }
             | Self::Accepted(_)
+            | Self::Consented(_)
             | Self::Unknown => Reliance::Announces,
         }
     }

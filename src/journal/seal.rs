@@ -31,7 +31,7 @@ pub(super) struct Private {
 
 /// A JSON pointer into an event, and what the public part shows there.
 #[derive(Clone, Copy)]
-enum Part {
+enum SealedPart {
     /// The field is left out.
     Absent(&'static str),
     /// The hash of the value.
@@ -43,7 +43,7 @@ enum Part {
 }
 
 use crate::problem::Code;
-use Part::{Absent, Each, Hashed, Said};
+use SealedPart::{Absent, Each, Hashed, Said};
 
 /// What stands for such a message.
 const SAID_BY_A_PERSON: &str = "said by a person";
@@ -52,11 +52,11 @@ const SAID_BY_A_PERSON: &str = "said by a person";
 pub(super) const LOOP: &str = "loop_started";
 pub(super) const ELEMENTS: &str = "/elements";
 
-const NOTHING: &[Part] = &[];
-const RUN_STARTED: &[Part] = &[Absent("/command"), Absent("/root")];
-const TOOL_STARTED: &[Part] = &[Absent("/pid"), Absent("/started"), Absent("/boot")];
-const CALL_STARTED: &[Part] = &[Each("/call/parameters")];
-const STEP_STARTED: &[Part] = &[
+const NOTHING: &[SealedPart] = &[];
+const RUN_STARTED: &[SealedPart] = &[Absent("/command"), Absent("/root"), Absent("/repository")];
+const TOOL_STARTED: &[SealedPart] = &[Absent("/pid"), Absent("/started"), Absent("/boot")];
+const CALL_STARTED: &[SealedPart] = &[Each("/call/parameters")];
+const STEP_STARTED: &[SealedPart] = &[
     Each("/kind/parameters"),
     Absent("/kind/argv"),
     Absent("/kind/instruction"),
@@ -65,7 +65,7 @@ const STEP_STARTED: &[Part] = &[
     Absent("/before/announced"),
     Absent("/before/permissions/exceptions"),
 ];
-const BASE_MOVED: &[Part] = &[
+const BASE_MOVED: &[SealedPart] = &[
     Absent("/before/left_out"),
     Absent("/before/empty_folders"),
     Absent("/before/announced"),
@@ -77,7 +77,7 @@ const BASE_MOVED: &[Part] = &[
     Absent("/after/announced"),
     Absent("/after/permissions/exceptions"),
 ];
-const CHANGES_FOUND: &[Part] = &[
+const CHANGES_FOUND: &[SealedPart] = &[
     Absent("/outside"),
     Absent("/delta/not_captured"),
     Absent("/delta/too_large"),
@@ -86,31 +86,35 @@ const CHANGES_FOUND: &[Part] = &[
     Absent("/after/announced"),
     Absent("/after/permissions/exceptions"),
 ];
-const NO_CHANGES: &[Part] = &[Absent("/not_captured"), Absent("/too_large")];
-const WAITING: &[Part] = &[
+const NO_CHANGES: &[SealedPart] = &[Absent("/not_captured"), Absent("/too_large")];
+const WAITING: &[SealedPart] = &[
     Absent("/wait/instruction"),
     Absent("/wait/checks"),
     Absent("/wait/question"),
     Absent("/wait/outside"),
     Absent("/wait/rejected"),
 ];
-const SENT_BACK: &[Part] = &[Absent("/reason")];
-const RUN_RESUMED: &[Part] = &[Hashed("/restart/result")];
-const DIRECTIVE_STARTED: &[Part] = &[Each("/inputs")];
-const DIRECTIVE_FINISHED: &[Part] = &[Each("/outputs"), Said("/error/message")];
-const LOOP_STARTED: &[Part] = &[Each(ELEMENTS)];
-const ANSWERED: &[Part] = &[Hashed("/result"), Absent("/paths"), Said("/error/message")];
-const FAILED: &[Part] = &[Said("/error/message")];
-const DECIDED: &[Part] = &[Said("/decision/error/message")];
+const SENT_BACK: &[SealedPart] = &[Absent("/reason")];
+const RUN_RESUMED: &[SealedPart] = &[Hashed("/restart/result")];
+const DIRECTIVE_STARTED: &[SealedPart] = &[Each("/inputs")];
+const DIRECTIVE_FINISHED: &[SealedPart] = &[Each("/outputs"), Said("/error/message")];
+const LOOP_STARTED: &[SealedPart] = &[Each(ELEMENTS)];
+const ANSWERED: &[SealedPart] = &[Hashed("/result"), Absent("/paths"), Said("/error/message")];
+const FAILED: &[SealedPart] = &[Said("/error/message")];
+const DECIDED: &[SealedPart] = &[Said("/decision/error/message")];
 
 /// The private places of an event that is about to be written.
-fn parts(event: &Event) -> &'static [Part] {
+fn parts(event: &Event) -> &'static [SealedPart] {
     match event {
         Event::RunStarted { .. } => RUN_STARTED,
         Event::DirectiveStarted { .. } => DIRECTIVE_STARTED,
         // A shortcut, because the summary lists the steps of the run and is long.
         Event::RunFinished(summary)
-            if summary.outputs.is_empty() && summary.error.as_ref().is_none_or(|error| !error.code.is_said()) =>
+            if summary.outputs.is_empty()
+                && summary
+                    .error
+                    .as_ref()
+                    .is_none_or(|error| !error.code.is_said()) =>
         {
             NOTHING
         }
@@ -119,19 +123,25 @@ fn parts(event: &Event) -> &'static [Part] {
         Event::Answered { .. } => ANSWERED,
         Event::Waiting { .. } => WAITING,
         Event::SentBack { .. } => SENT_BACK,
-        Event::RunResumed { restart: Some(_), .. } => RUN_RESUMED,
+        Event::RunResumed {
+            restart: Some(_), ..
+        } => RUN_RESUMED,
         Event::BaseMoved { .. } => BASE_MOVED,
         Event::StepStarted { .. } => STEP_STARTED,
         Event::ToolStarted { .. } => TOOL_STARTED,
         Event::CallStarted { .. } => CALL_STARTED,
         // A shortcut, because this event may be long and seldom has private values.
-        Event::ChangesFound { after, delta, outside, .. }
-            if outside.is_empty()
-                && delta.not_captured.is_empty()
-                && after.left_out.is_empty()
-                && after.empty_folders.is_empty()
-                && after.announced.is_empty()
-                && after.permissions.exceptions.is_empty() =>
+        Event::ChangesFound {
+            after,
+            delta,
+            outside,
+            ..
+        } if outside.is_empty()
+            && delta.not_captured.is_empty()
+            && after.left_out.is_empty()
+            && after.empty_folders.is_empty()
+            && after.announced.is_empty()
+            && after.permissions.exceptions.is_empty() =>
         {
             NOTHING
         }
@@ -140,7 +150,10 @@ fn parts(event: &Event) -> &'static [Part] {
         Event::Resolved { error: Some(_), .. }
         | Event::CallFinished { error: Some(_), .. }
         | Event::StepFinished { error: Some(_), .. } => FAILED,
-        Event::Decided { decision: Decision::RollBack { error: Some(_), .. }, .. } => DECIDED,
+        Event::Decided {
+            decision: Decision::RollBack { error: Some(_), .. },
+            ..
+        } => DECIDED,
         Event::StepSkipped { .. }
         | Event::Resolved { .. }
         | Event::RunResumed { .. }
@@ -162,13 +175,14 @@ fn parts(event: &Event) -> &'static [Part] {
         | Event::HooksStarted { .. }
         | Event::Rewritten { .. }
         | Event::Accepted(_)
+        | Event::Consented(_)
         | Event::StepFinished { .. }
         | Event::Unknown => NOTHING,
     }
 }
 
 /// The private places of an event that was read, by its type.
-fn parts_of(kind: &str) -> &'static [Part] {
+fn parts_of(kind: &str) -> &'static [SealedPart] {
     match kind {
         "run_started" => RUN_STARTED,
         "directive_started" => DIRECTIVE_STARTED,
@@ -190,7 +204,7 @@ fn parts_of(kind: &str) -> &'static [Part] {
     }
 }
 
-impl Part {
+impl SealedPart {
     fn pointer(self) -> &'static str {
         match self {
             Absent(pointer) | Hashed(pointer) | Each(pointer) | Said(pointer) => pointer,
@@ -201,7 +215,10 @@ impl Part {
     fn applies(self, event: &Value) -> bool {
         let Said(pointer) = self else { return true };
         let error = event.pointer(pointer.trim_end_matches("/message"));
-        let code = error.and_then(|error| error.get("code")).and_then(Value::as_str).and_then(Code::find);
+        let code = error
+            .and_then(|error| error.get("code"))
+            .and_then(Value::as_str)
+            .and_then(Code::find);
         code.is_some_and(Code::is_said)
     }
 }
@@ -262,15 +279,29 @@ struct Hash {
 impl Serialize for Hashes<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(values, salt) = self;
-        serializer.collect_seq(values.iter().map(|value| Hash { sha256: salt.digits(value) }))
+        serializer.collect_seq(values.iter().map(|value| Hash {
+            sha256: salt.digits(value),
+        }))
     }
 }
 
 /// Like [`seal`], for the elements of a loop, without keeping all hashes in memory.
-pub(super) fn seal_loop<'e>(event: &'e Event, salt: &'e Salt) -> Option<(LoopShown<'e>, LoopKept<'e>)> {
-    let Event::LoopStarted { name, elements } = event else { return None };
-    let shown = LoopShown { kind: LOOP, name, elements: Hashes(elements, salt) };
-    let kept = LoopKept { salt, private: LoopElements { elements } };
+pub(super) fn seal_loop<'e>(
+    event: &'e Event,
+    salt: &'e Salt,
+) -> Option<(LoopShown<'e>, LoopKept<'e>)> {
+    let Event::LoopStarted { name, elements } = event else {
+        return None;
+    };
+    let shown = LoopShown {
+        kind: LOOP,
+        name,
+        elements: Hashes(elements, salt),
+    };
+    let kept = LoopKept {
+        salt,
+        private: LoopElements { elements },
+    };
     (!elements.is_empty()).then_some((shown, kept))
 }
 
@@ -287,7 +318,12 @@ pub(super) fn seal(event: &Event, salt: &Salt) -> serde_json::Result<Option<(Val
             continue;
         }
         let pointer = part.pointer();
-        let Some(place) = public.pointer_mut(pointer).filter(|found| !says_nothing(found)) else { continue };
+        let Some(place) = public
+            .pointer_mut(pointer)
+            .filter(|found| !says_nothing(found))
+        else {
+            continue;
+        };
         let shown = match part {
             Absent(_) => Value::Null,
             Hashed(_) => salt.hash(place),
@@ -300,17 +336,31 @@ pub(super) fn seal(event: &Event, salt: &Salt) -> serde_json::Result<Option<(Val
         }
         private.insert(pointer.to_owned(), value);
     }
-    Ok((!private.is_empty()).then(|| (public, Private { salt: salt.clone(), private })))
+    Ok((!private.is_empty()).then(|| {
+        (
+            public,
+            Private {
+                salt: salt.clone(),
+                private,
+            },
+        )
+    }))
 }
 
 /// Puts private values back. Only pointers that may be private are written, so the private part
 /// cannot override public values.
 pub(super) fn unseal(public: &mut Value, private: Map<String, Value>) -> Result<(), String> {
-    let kind = public.get("type").and_then(Value::as_str).unwrap_or_default();
+    let kind = public
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let known = parts_of(kind);
     for (pointer, value) in private {
         // A newer piton may hide more fields; this version does not use them.
-        if !known.iter().any(|part| part.pointer() == pointer && part.applies(public)) {
+        if !known
+            .iter()
+            .any(|part| part.pointer() == pointer && part.applies(public))
+        {
             continue;
         }
         let (parent, name) = pointer.rsplit_once('/').unwrap_or_default();
@@ -335,7 +385,10 @@ fn says_nothing(value: &Value) -> bool {
 
 fn each(value: &Value, salt: &Salt) -> Value {
     match value {
-        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), salt.hash(value))).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), salt.hash(value)))
+            .collect(),
         Value::Array(elements) => elements.iter().map(|value| salt.hash(value)).collect(),
         value => salt.hash(value),
     }

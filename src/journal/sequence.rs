@@ -6,16 +6,17 @@
 //! repository. The counter file is only a cache: if it is missing, or after a reboot, which may
 //! have lost the last write, the journals tell the last number.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, OFlags, flock};
-use rustix::io::Errno;
+use rustix::fs::{FlockOperation, OFlags};
 
 use super::{Event, JournalError, list, path_of, read_each};
+use crate::disk::create_private_folder;
 use crate::exec::process;
+use crate::system_call::flock;
 
 /// The counter file, beside the folder with the journals.
 const FILE: &str = "order";
@@ -27,7 +28,7 @@ pub fn next(runs: &Path) -> Result<u64, JournalError> {
     let path = runs.with_file_name(FILE);
     let failed = |doing| JournalError::io(doing, &path);
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failed("create the folder of"))?;
+        create_private_folder(folder).map_err(failed("create the folder of"))?;
     }
     let file = OpenOptions::new()
         .read(true)
@@ -38,18 +39,19 @@ pub fn next(runs: &Path) -> Result<u64, JournalError> {
         .open(&path)
         .map_err(failed("open"))?;
     // The worktrees of a repository share the journals but not the run lock.
-    while let Err(err) = flock(&file, FlockOperation::LockExclusive) {
-        if err != Errno::INTR {
-            return Err(failed("lock")(err.into()));
-        }
-    }
+    flock(&file, FlockOperation::LockExclusive).map_err(|err| failed("lock")(err.into()))?;
     let mut bytes = vec![0; MAX_SIZE];
     let size = file.read_at(&mut bytes, 0).map_err(failed("read"))?;
     let boot = process::boot_id().unwrap_or_default();
-    let written = bytes.get(..size).and_then(|bytes| std::str::from_utf8(bytes).ok()).and_then(parse);
+    let written = bytes
+        .get(..size)
+        .and_then(|bytes| std::str::from_utf8(bytes).ok())
+        .and_then(parse);
     let last = match written {
         Some((number, of)) if of == boot => number,
-        written => written.map_or(0, |(number, _)| number).max(last_written(runs)?),
+        written => written
+            .map_or(0, |(number, _)| number)
+            .max(last_written(runs)?),
     };
     let next = last.saturating_add(1);
     let line = format!("{next} {boot}\n");
@@ -71,7 +73,9 @@ fn last_written(runs: &Path) -> Result<u64, JournalError> {
     for run in list(runs)? {
         // The commands that use a journal report that it cannot be read.
         let _ = read_each(&path_of(runs, run), &mut |record| {
-            if let Event::RunStarted { order, .. } | Event::StepStarted { order, .. } = &record.event {
+            if let Event::RunStarted { order, .. } | Event::StepStarted { order, .. } =
+                &record.event
+            {
                 last = last.max(order.unwrap_or_default());
             }
         });
@@ -87,7 +91,14 @@ mod tests {
     fn numbers_go_up_by_one() {
         let folder = tempfile::tempdir().unwrap();
         let runs = folder.path().join("piton").join("runs");
-        assert_eq!([next(&runs).unwrap(), next(&runs).unwrap(), next(&runs).unwrap()], [1, 2, 3]);
+        assert_eq!(
+            [
+                next(&runs).unwrap(),
+                next(&runs).unwrap(),
+                next(&runs).unwrap()
+            ],
+            [1, 2, 3]
+        );
     }
 
     #[test]
@@ -99,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_begins_again_after_what_the_journals_say() {
+    fn a_damaged_file_restarts_after_what_the_journals_say() {
         let folder = tempfile::tempdir().unwrap();
         let runs = folder.path().join("runs");
         std::fs::write(folder.path().join(FILE), "99").unwrap();

@@ -157,7 +157,14 @@ impl RunSummary {
 impl StepSummary {
     /// A step without a checkpoint.
     pub fn without_changes(name: String, status: StepStatus) -> Self {
-        Self { name, status, tool: None, exit_code: None, signal: None, checkpoint: None }
+        Self {
+            name,
+            status,
+            tool: None,
+            exit_code: None,
+            signal: None,
+            checkpoint: None,
+        }
     }
 }
 

@@ -14,7 +14,10 @@ const PIECE: usize = 64 * 1024;
 
 /// Passes the lines of a journal to `see`, the last one first, until `see` breaks. Incomplete and
 /// unreadable lines are skipped: `read` reports damage.
-pub fn read_back(path: &Path, see: &mut dyn FnMut(Record) -> ControlFlow<()>) -> Result<(), JournalError> {
+pub fn read_back(
+    path: &Path,
+    see: &mut dyn FnMut(Record) -> ControlFlow<()>,
+) -> Result<(), JournalError> {
     let failed = || JournalError::io("read", path);
     let file = record::open(path).map_err(failed())?;
     let mut start = file.metadata().map_err(failed())?.len();

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::chain::{self, Digest};
 use super::error::JournalError;
 use super::id::RunId;
-use super::record::{self, FIRST, read};
+use super::record::{self, FIRST, LineParts, read};
 
 /// The public part of a line and its most important fields.
 #[derive(Clone, Debug)]
@@ -23,24 +23,24 @@ pub struct Brief {
     /// Whether the line is of the first format, which has no private parts.
     pub is_first_format: bool,
     pub kind: String,
-    event: Event,
+    event: WalkedEvent,
     digest: Digest,
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct WalkedLine {
     v: u64,
     at: Timestamp,
     run: RunId,
     prev: Digest,
     #[serde(default)]
     sealed: Option<Digest>,
-    event: Event,
+    event: WalkedEvent,
 }
 
 /// Fields that several events share. A newer piton may give them other types.
 #[derive(Clone, Debug, Deserialize)]
-struct Event {
+struct WalkedEvent {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
@@ -77,6 +77,11 @@ impl Brief {
     pub fn status(&self) -> Option<&str> {
         self.event.status.as_str()
     }
+
+    /// The digest of its public part.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
 }
 
 /// Passes every line of a journal to `see`, in order. Fails at the first line that breaks the chain
@@ -87,10 +92,16 @@ pub fn walk(path: &Path, run: RunId, see: &mut dyn FnMut(Brief)) -> Result<(), J
     let mut text = Vec::new();
     loop {
         text.clear();
-        lines.read_until(b'\n', &mut text).map_err(JournalError::io("read", path))?;
+        lines
+            .read_until(b'\n', &mut text)
+            .map_err(JournalError::io("read", path))?;
         // A line without an end was being written when piton was killed.
-        let Some(line) = text.strip_suffix(b"\n") else { return Ok(()) };
-        let Some(brief) = brief(line, run, head) else { return explain(path, run) };
+        let Some(line) = text.strip_suffix(b"\n") else {
+            return Ok(());
+        };
+        let Some(brief) = brief(line, run, head) else {
+            return explain(path, run);
+        };
         head = brief.digest;
         see(brief);
     }
@@ -99,8 +110,10 @@ pub fn walk(path: &Path, run: RunId, see: &mut dyn FnMut(Brief)) -> Result<(), J
 /// Parses a line; none if it does not follow `head`.
 fn brief(bytes: &[u8], run: RunId, head: Digest) -> Option<Brief> {
     let text = str::from_utf8(bytes).ok()?;
-    let (public, private) = text.split_once('\t').map_or((text, None), |(public, private)| (public, Some(private)));
-    let line: Line = serde_json::from_str(public).ok()?;
+    let LineParts {
+        public, private, ..
+    } = LineParts::of(text);
+    let line: WalkedLine = serde_json::from_str(public).ok()?;
     let is_whole = line.sealed == private.map(|private| Digest::of(private.as_bytes()));
     (line.run == run && line.prev == head && is_whole).then(|| Brief {
         at: line.at,
@@ -116,5 +129,8 @@ fn brief(bytes: &[u8], run: RunId, head: Digest) -> Option<Brief> {
 fn explain(path: &Path, run: RunId) -> Result<(), JournalError> {
     let contents = read(path)?;
     let verified = chain::verify(&contents.records, run);
-    verified.map(|_| ()).map_err(|found| JournalError::Broken { path: path.to_path_buf(), found })
+    verified.map(|_| ()).map_err(|found| JournalError::Broken {
+        path: path.to_path_buf(),
+        found,
+    })
 }

@@ -4,10 +4,10 @@ use rmcp::model::{CallToolResult, ContentBlock};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::failure::Failure;
+use super::failure::ToolFailure;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct ToolAnswer {
     /// The result, or a description of the error.
     pub(crate) value: Value,
     pub(crate) kind: AnswerKind,
@@ -19,26 +19,35 @@ pub(crate) enum AnswerKind {
     Error,
 }
 
-impl Answer {
-    pub(crate) fn result(value: &impl Serialize) -> Result<Self, Failure> {
-        let value = serde_json::to_value(value).map_err(|err| Failure::internal(&err))?;
-        Ok(Self { value, kind: AnswerKind::Result })
+impl ToolAnswer {
+    pub(crate) fn result(value: &impl Serialize) -> Result<Self, ToolFailure> {
+        let value = serde_json::to_value(value).map_err(|err| ToolFailure::internal(&err))?;
+        Ok(Self {
+            value,
+            kind: AnswerKind::Result,
+        })
     }
 
     /// An error in the same shape as the result of the call.
-    pub(crate) fn error(value: &impl Serialize) -> Result<Self, Failure> {
-        Ok(Self { kind: AnswerKind::Error, ..Self::result(value)? })
+    pub(crate) fn error(value: &impl Serialize) -> Result<Self, ToolFailure> {
+        Ok(Self {
+            kind: AnswerKind::Error,
+            ..Self::result(value)?
+        })
     }
 }
 
-impl From<Failure> for Answer {
-    fn from(failure: Failure) -> Self {
-        Self { value: failure.into_value(), kind: AnswerKind::Error }
+impl From<ToolFailure> for ToolAnswer {
+    fn from(failure: ToolFailure) -> Self {
+        Self {
+            value: failure.into_value(),
+            kind: AnswerKind::Error,
+        }
     }
 }
 
-impl From<Answer> for CallToolResult {
-    fn from(answer: Answer) -> Self {
+impl From<ToolAnswer> for CallToolResult {
+    fn from(answer: ToolAnswer) -> Self {
         let text = vec![ContentBlock::text(answer.value.to_string())];
         let mut result = match answer.kind {
             AnswerKind::Result => Self::success(text),

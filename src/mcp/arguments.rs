@@ -6,17 +6,18 @@
 use rmcp::model::JsonObject;
 use serde_json::{Map, Value};
 
-use super::failure::Failure;
+use super::failure::ToolFailure;
 use crate::item::store::ItemKind;
 use crate::item::wording::{nearest, shown};
 use crate::problem::Code;
+use crate::run::error_titles::ErrorTitle;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Arguments(Map<String, Value>);
+pub(crate) struct CallArguments(Map<String, Value>);
 
-impl Arguments {
+impl CallArguments {
     /// Accepts the arguments of a client if all of their names are in `known`.
-    pub(crate) fn new(given: Option<JsonObject>, known: &[&str]) -> Result<Self, Failure> {
+    pub(crate) fn new(given: Option<JsonObject>, known: &[&str]) -> Result<Self, ToolFailure> {
         let given = given.unwrap_or_default();
         if let Some(name) = given.keys().find(|name| !known.contains(&name.as_str())) {
             let suggestion = match nearest(name, known.iter().copied()) {
@@ -24,7 +25,7 @@ impl Arguments {
                 None => format!("the arguments are {}", known.join(", ")),
             };
             let message = format!("there is no argument `{}`", shown(name));
-            return Err(Failure::argument(message).with_suggestion(suggestion));
+            return Err(ToolFailure::argument(message).with_suggestion(suggestion));
         }
         Ok(Self(given))
     }
@@ -34,54 +35,64 @@ impl Arguments {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Failure> {
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, ToolFailure> {
         match self.value(name) {
             None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.trim().is_empty())),
-            Some(_) => Err(Failure::argument(format!("`{name}` must be text"))),
+            Some(Value::String(text)) => {
+                Ok(Some(text.as_str()).filter(|text| !text.trim().is_empty()))
+            }
+            Some(_) => Err(ToolFailure::argument(format!("`{name}` must be text"))),
         }
     }
 
-    pub(crate) fn required(&self, name: &str) -> Result<&str, Failure> {
+    pub(crate) fn required(&self, name: &str) -> Result<&str, ToolFailure> {
         self.text(name)?.ok_or_else(|| missing(name))
     }
 
     /// False when not given.
-    pub(crate) fn flag(&self, name: &str) -> Result<bool, Failure> {
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, ToolFailure> {
         match self.value(name) {
             None => Ok(false),
             Some(Value::Bool(value)) => Ok(*value),
-            Some(_) => Err(Failure::argument(format!("`{name}` must be true or false"))),
+            Some(_) => Err(ToolFailure::argument(format!(
+                "`{name}` must be true or false"
+            ))),
         }
     }
 
     /// Empty when not given.
-    pub(crate) fn object(&self, name: &str) -> Result<Map<String, Value>, Failure> {
+    pub(crate) fn object(&self, name: &str) -> Result<Map<String, Value>, ToolFailure> {
         match self.value(name) {
             None => Ok(Map::new()),
             Some(Value::Object(object)) => Ok(object.clone()),
-            Some(_) => Err(Failure::argument(format!("`{name}` must be an object"))),
+            Some(_) => Err(ToolFailure::argument(format!("`{name}` must be an object"))),
         }
     }
 
     /// The kind of item; `script` is an old name for `tool`.
-    pub(crate) fn kind(&self) -> Result<ItemKind, Failure> {
+    pub(crate) fn kind(&self) -> Result<ItemKind, ToolFailure> {
         match self.required("item_type")? {
             "tool" | "script" => Ok(ItemKind::Tool),
             "directive" => Ok(ItemKind::Directive),
             "knowledge" => Ok(ItemKind::Knowledge),
-            other => Err(Failure::argument(format!("`{}` is no kind of items", shown(other)))
-                .with_suggestion("`item_type` is `tool`, `directive` or `knowledge`")),
+            other => Err(
+                ToolFailure::argument(format!("`{}` is not an item type", shown(other)))
+                    .with_suggestion("`item_type` is `tool`, `directive` or `knowledge`"),
+            ),
         }
     }
 }
 
 /// The error for a missing argument.
-pub(crate) fn missing(name: &str) -> Failure {
+pub(crate) fn missing(name: &str) -> ToolFailure {
     let suggestion = match name {
         "project_path" => "add `project_path: \"/absolute/path\"`".to_owned(),
         _ => format!("add `{name}`; `help` says what it means"),
     };
-    Failure::new(&format!("{name} is required"), Code::MissingArgument, format!("the argument `{name}` is missing"))
-        .with_suggestion(suggestion)
+    ToolFailure::new(
+        ErrorTitle::ArgumentRequired(name.to_owned()),
+        Code::MissingArgument,
+        format!("the argument `{name}` is missing"),
+    )
+    .with_suggestion(suggestion)
 }

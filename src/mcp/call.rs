@@ -8,11 +8,11 @@ use rmcp::model::{InputRequiredResult, ProgressNotificationParam, ProtocolVersio
 use rmcp::service::RequestContext;
 use tokio::sync::mpsc;
 
-use super::answer::Answer;
-use super::failure::Failure;
-use super::scribe;
+use super::answer::ToolAnswer;
+use super::failure::ToolFailure;
+use super::sampling;
 use crate::context::Context;
-use crate::context::scribe::Scribe;
+use crate::context::message_writer::MessageWriter;
 use crate::context::stop::Stop;
 
 /// The caller of a tool, with the request.
@@ -38,22 +38,22 @@ pub(crate) enum Era {
 
 /// What the thread of a call can use.
 #[derive(Clone, Debug)]
-pub(crate) struct Work {
+pub(crate) struct CallWork {
     /// Stops the work.
     pub(crate) stop: Stop,
     /// Asks the client's model for commit messages, if it has one.
-    pub(crate) scribe: Scribe,
+    pub(crate) message_writer: MessageWriter,
     progress: mpsc::UnboundedSender<String>,
 }
 
-impl Work {
+impl CallWork {
     /// Adds the stop signal and the message writer to a context.
     pub(crate) fn equip(&self, ctx: Context) -> Context {
-        ctx.ended_by(&self.stop).written_by(&self.scribe)
+        ctx.ended_by(&self.stop).written_by(&self.message_writer)
     }
 
     /// Sends a progress message.
-    pub(crate) fn tell(&self, message: impl Into<String>) {
+    pub(crate) fn report(&self, message: impl Into<String>) {
         // The receiver may be gone.
         let _ = self.progress.send(message.into());
     }
@@ -62,22 +62,35 @@ impl Work {
 impl Caller {
     /// The protocol era of the client.
     pub(crate) fn era(&self) -> Era {
-        let modern = |version: ProtocolVersion| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str();
-        if self.request.protocol_version().is_some_and(modern) { Era::Stateless } else { Era::Sessions }
+        let modern =
+            |version: ProtocolVersion| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str();
+        if self.request.protocol_version().is_some_and(modern) {
+            Era::Stateless
+        } else {
+            Era::Sessions
+        }
     }
 
     /// Runs a job on its own thread and reports progress to the client until the job ends. A
     /// cancellation is passed on to the job.
     pub(crate) async fn work<T: Send + 'static>(
         &self,
-        job: impl FnOnce(Work) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
+        job: impl FnOnce(CallWork) -> Result<T, ToolFailure> + Send + 'static,
+    ) -> Result<T, ToolFailure> {
         let stop = Stop::default();
         let (sender, mut steps) = mpsc::unbounded_channel();
         let (orders, mut drafts) = mpsc::unbounded_channel();
-        let is_written = scribe::is_offered(self, Era::Sessions);
-        let scribe = if is_written { scribe::scribe(orders) } else { Scribe::default() };
-        let work = Work { stop: stop.clone(), scribe, progress: sender };
+        let is_written = sampling::is_offered(self, Era::Sessions);
+        let message_writer = if is_written {
+            sampling::message_writer(orders)
+        } else {
+            MessageWriter::default()
+        };
+        let work = CallWork {
+            stop: stop.clone(),
+            message_writer,
+            progress: sender,
+        };
         let mut thread = tokio::task::spawn_blocking(move || job(work));
         let token = self.request.meta.get_progress_token();
         let mut done = 0.0;
@@ -100,11 +113,11 @@ impl Caller {
                 }
                 Some((shown, reply)) = drafts.recv() => {
                     // The receiver may be gone.
-                    let _ = reply.send(scribe::ask(self, shown).await);
+                    let _ = reply.send(sampling::ask(self, shown).await);
                 }
                 ended = &mut thread => return match ended {
                     Ok(result) => result,
-                    Err(panicked) => Err(Failure::internal(&panicked)),
+                    Err(panicked) => Err(ToolFailure::internal(&panicked)),
                 },
             }
         }
@@ -113,18 +126,18 @@ impl Caller {
 
 /// What is sent back to the client.
 #[derive(Clone, Debug)]
-pub(crate) enum Reply {
+pub(crate) enum CallReply {
     /// The result of the call.
-    Done(Answer),
+    Done(ToolAnswer),
     /// A question to the person behind the client, in the stateless era.
     Asked(Box<InputRequiredResult>),
 }
 
-impl From<Answer> for Reply {
-    fn from(answer: Answer) -> Self {
+impl From<ToolAnswer> for CallReply {
+    fn from(answer: ToolAnswer) -> Self {
         Self::Done(answer)
     }
 }
 
 /// The result of a call that asks no question.
-pub(crate) type Answered = Result<Answer, Failure>;
+pub(crate) type Answered = Result<ToolAnswer, ToolFailure>;

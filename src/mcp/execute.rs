@@ -1,13 +1,13 @@
 //! The tool `execute`: runs tools and directives, and manages runs and items.
 //!
 //! One file per subject: [`tool`] calls tools, [`directive`] starts runs, [`run`] continues them,
-//! [`led`] is the part that both share, [`checkpoint`] commits an agent's own edits, [`undo`]
+//! [`agent_loop`] is the part that both share, [`checkpoint`] commits an agent's own edits, [`undo`]
 //! undoes operations, [`item`] changes items.
 
+mod agent_loop;
 mod checkpoint;
 mod directive;
 mod item;
-mod led;
 mod run;
 mod tool;
 mod undo;
@@ -16,45 +16,94 @@ use std::sync::Arc;
 
 pub(super) use tool::PATIENCE;
 
-use super::arguments::Arguments;
-use super::call::{Caller, Reply};
-use super::desk::Desk;
-use super::failure::Failure;
+use super::arguments::CallArguments;
+use super::call::{Answered, CallReply, CallWork, Caller};
+use super::consent::{self, Obtained};
+use super::failure::ToolFailure;
+use super::projects::Projects;
 use crate::item::store::ItemKind;
 use crate::item::wording::{nearest, shown};
+use crate::run::items::Verb;
 
-pub(crate) const ARGUMENTS: [&str; 9] =
-    ["item_type", "action", "item_id", "parameters", "project_path", "dry_run", "checkpoint", "ask", "atomic"];
-
-pub(crate) const ACTIONS: [&str; 12] = [
-    "run", "continue", "status", "cancel", "undo", "redo", "restore", "sign", "validate", "create", "update", "delete",
+pub(crate) const ARGUMENTS: [&str; 9] = [
+    "item_type",
+    "action",
+    "item_id",
+    "parameters",
+    "project_path",
+    "dry_run",
+    "checkpoint",
+    "ask",
+    "atomic",
 ];
 
-pub(crate) async fn answer(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
+pub(crate) const ACTIONS: [&str; 12] = [
+    "run", "continue", "status", "cancel", "undo", "redo", "restore", "sign", "validate", "create",
+    "update", "delete",
+];
+
+pub(crate) async fn answer(
+    projects: &Arc<Projects>,
+    arguments: CallArguments,
+    caller: &Caller,
+) -> Result<CallReply, ToolFailure> {
     let kind = arguments.kind()?;
     let action = arguments.text("action")?.unwrap_or("run").to_owned();
     let replied = match (action.as_str(), kind) {
-        ("run", ItemKind::Tool) => tool::run(desk, arguments, caller).await,
-        ("run", ItemKind::Directive) => directive::run(desk, arguments, caller).await,
-        ("run", ItemKind::Knowledge) => item::read(desk, arguments, caller).await,
-        ("continue", _) => run::go_on(desk, arguments, caller).await,
-        ("status", _) => run::status(desk, arguments, caller).await,
-        ("cancel", _) => run::cancel(desk, arguments, caller).await,
-        ("undo" | "redo" | "restore", _) => undo::answer(desk, arguments, caller).await,
-        ("sign", _) => item::sign(desk, arguments, caller).await,
-        ("validate", _) => item::validate(desk, arguments, caller).await,
-        ("create", _) => item::create(desk, arguments, caller).await,
-        ("update", _) => item::update(desk, arguments, caller).await,
-        ("delete", _) => item::delete(desk, arguments, caller).await,
+        ("run", ItemKind::Tool | ItemKind::Directive) => {
+            run_item(projects, arguments, kind, caller).await
+        }
+        ("run", ItemKind::Knowledge) => item::read(projects, arguments, caller).await,
+        ("continue", _) => run::go_on(projects, arguments, caller).await,
+        ("status", _) => run::status(projects, arguments, caller).await,
+        ("cancel", _) => run::cancel(projects, arguments, caller).await,
+        ("undo" | "redo" | "restore", _) => undo::answer(projects, arguments, caller).await,
+        ("sign", _) => item::change(projects, arguments, caller, Verb::Sign).await,
+        ("validate", _) => item::validate(projects, arguments, caller).await,
+        ("create", _) => item::change(projects, arguments, caller, Verb::Create).await,
+        ("update", _) => item::change(projects, arguments, caller, Verb::Update).await,
+        ("delete", _) => item::change(projects, arguments, caller, Verb::Delete).await,
         _ => Err(unknown(&action)),
     };
     replied.map_err(|failure| failure.about(kind).of_call(&action))
 }
 
-fn unknown(action: &str) -> Failure {
+/// Runs a tool or a directive, once a person has allowed what an agent wrote of it.
+async fn run_item(
+    projects: &Arc<Projects>,
+    arguments: CallArguments,
+    kind: ItemKind,
+    caller: &Caller,
+) -> Result<CallReply, ToolFailure> {
+    let caller = match consent::obtain(projects, &arguments, kind, caller).await? {
+        Obtained::Go(caller) => caller,
+        Obtained::Asked(reply) => return Ok(reply),
+    };
+    match kind {
+        ItemKind::Tool => tool::run(projects, arguments, &caller).await,
+        _ => directive::run(projects, arguments, &caller).await,
+    }
+}
+
+/// Does the work of a call that asks no question on a thread of its own.
+async fn on_thread(
+    projects: &Arc<Projects>,
+    arguments: CallArguments,
+    caller: &Caller,
+    work: impl FnOnce(&Projects, &CallArguments, &CallWork) -> Answered + Send + 'static,
+) -> Result<CallReply, ToolFailure> {
+    let projects = Arc::clone(projects);
+    caller
+        .work(move |call| work(&projects, &arguments, &call))
+        .await
+        .map(CallReply::Done)
+}
+
+fn unknown(action: &str) -> ToolFailure {
     let suggestion = match nearest(action, ACTIONS) {
         Some(similar) => format!("did you mean `{similar}`?"),
         None => format!("the actions are {}", ACTIONS.join(", ")),
     };
-    Failure::argument(format!("there is no action `{}`", shown(action))).with_suggestion(suggestion)
+    ToolFailure::argument(format!("there is no action `{}`", shown(action)))
+        .with_suggestion(suggestion)
 }

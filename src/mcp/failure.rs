@@ -1,4 +1,4 @@
-//! Why a call could not be done: `{error, item_type, message, suggestion}`, in words that agents know.
+//! Errors of calls, as agents see them: `{error, code, item_type, message, suggestion}`.
 
 use super::hints::for_agents;
 use serde_json::{Map, Value, json};
@@ -7,90 +7,106 @@ use crate::audit::reference::ReferenceError;
 use crate::error::Error;
 use crate::item::store::ItemKind;
 use crate::journal::summary::{RunStatus, RunSummary};
-use crate::problem::{Call, Code, Explain, Hint, Problem, hint};
+use crate::problem::{Code, Explain, Hint, HintCall, Problem, hint};
 use crate::run::error::RunError;
+use crate::run::error_titles::ErrorTitle;
 
-use crate::run::headline::headline;
-
-/// Why a call could not be done.
+/// The error of a call.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Failure {
-    /// In few words, the same ones every time.
-    pub(crate) error: String,
-    /// What went wrong.
+pub(crate) struct ToolFailure {
+    /// Short, stable title.
+    pub(crate) title: ErrorTitle,
     pub(crate) problem: Box<Problem>,
-    /// What the call was about.
+    /// The kind of item.
     pub(crate) item_type: Option<ItemKind>,
-    /// What else belongs to it, such as the tool that was called.
+    /// Further fields, such as the tool.
     pub(crate) more: Box<Map<String, Value>>,
 }
 
-impl Failure {
-    /// A failure that no other error describes.
-    pub(crate) fn new(error: &str, code: Code, message: impl Into<String>) -> Self {
-        Self::titled(error, Problem::new(code, message))
+impl ToolFailure {
+    /// A failure without an error type.
+    pub(crate) fn new(title: ErrorTitle, code: Code, message: impl Into<String>) -> Self {
+        Self::titled(title, Problem::new(code, message))
     }
 
-    /// An argument that cannot be meant.
+    /// An invalid argument.
     pub(crate) fn argument(message: impl Into<String>) -> Self {
-        Self::new("Invalid argument", Code::InvalidArgument, message)
+        Self::new(ErrorTitle::InvalidArgument, Code::InvalidArgument, message)
     }
 
-    /// Something that cannot happen, and did.
+    /// An internal error.
     pub(crate) fn internal(err: &dyn std::error::Error) -> Self {
-        let hint = hint!["this is a fault of piton; ", Call::Status(None), " and ", Call::Log, " say what was done"];
-        Self::new("Internal error", Code::Internal, err.to_string()).with_suggestion(hint)
+        let hint = hint![
+            "this is a bug in piton; ",
+            HintCall::Status(None),
+            " and ",
+            HintCall::Log,
+            " show what was done"
+        ];
+        Self::new(ErrorTitle::Internal, Code::Internal, err.to_string()).with_suggestion(hint)
     }
 
-    /// Why a run did not succeed.
+    /// The failure of a run.
     pub(crate) fn of_run(error: &Problem) -> Self {
-        Self::titled(headline(error.code, None), error.clone())
+        Self::titled(ErrorTitle::of(error.code, None), error.clone())
     }
 
-    fn titled(error: &str, problem: Problem) -> Self {
-        Self { error: error.to_owned(), problem: Box::new(problem), item_type: None, more: Box::default() }
+    fn titled(title: ErrorTitle, problem: Problem) -> Self {
+        Self {
+            title,
+            problem: Box::new(problem),
+            item_type: None,
+            more: Box::default(),
+        }
     }
 
-    /// The same with a way out.
+    /// Adds a hint.
     #[must_use]
     pub(crate) fn with_suggestion(mut self, suggestion: impl Into<Hint>) -> Self {
         self.problem.hint = Some(suggestion.into());
         self
     }
 
-    /// The same about a kind of items.
+    /// Sets the item kind, if there is none.
     #[must_use]
     pub(crate) fn about(mut self, kind: ItemKind) -> Self {
         if self.item_type.is_none() {
             self.item_type = Some(kind);
-            // Only now it is known what was not found.
-            if self.error == headline(self.problem.code, None) {
-                headline(self.problem.code, Some(kind)).clone_into(&mut self.error);
+            if self.title == ErrorTitle::NotFound(None) {
+                self.title = ErrorTitle::NotFound(Some(kind));
             }
         }
         self
     }
 
-    /// Why a run that was begun came to nothing, with what became of it.
+    /// The failure of a started run, with its summary.
     pub(crate) fn of_summary(summary: &RunSummary) -> Self {
         let failure = match (&summary.error, summary.status) {
             (Some(error), _) => Self::of_run(error),
-            (None, RunStatus::Cancelled) => {
-                Self::new("Cancelled", Code::Interrupted, "it was interrupted and put back")
-            }
-            (None, _) => Self::new("Execution failed", Code::Unfinished, "the run was not finished"),
+            (None, RunStatus::Cancelled) => Self::new(
+                ErrorTitle::Cancelled,
+                Code::Interrupted,
+                "the run was interrupted and rolled back",
+            ),
+            (None, _) => Self::new(
+                ErrorTitle::ExecutionFailed,
+                Code::Unfinished,
+                "the run was not finished",
+            ),
         };
-        failure.with("run_id", summary.run_id.to_string()).with("run", json!(summary))
+        failure
+            .with("run_id", summary.run_id.to_string())
+            .with("run", json!(summary))
     }
 
-    /// The same with something else that belongs to it.
+    /// Adds a field.
     #[must_use]
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.more.insert(name.to_owned(), value.into());
         self
     }
 
-    /// The same with what every failed call says about itself, where it does not yet.
+    /// Adds `action` and `status` if they are missing.
     #[must_use]
     pub(crate) fn of_call(mut self, action: &str) -> Self {
         let status = match self.problem.code {
@@ -104,37 +120,45 @@ impl Failure {
         self
     }
 
-    /// What clients see.
+    /// The answer for clients.
     pub(crate) fn into_value(self) -> Value {
         let mut value = Map::new();
-        value.insert("error".to_owned(), self.error.into());
+        value.insert("error".to_owned(), self.title.to_string().into());
         value.insert("code".to_owned(), self.problem.code.as_str().into());
-        value.insert("item_type".to_owned(), self.item_type.map(|kind| kind.to_string()).into());
+        value.insert(
+            "item_type".to_owned(),
+            self.item_type.map(|kind| kind.to_string()).into(),
+        );
         value.insert("message".to_owned(), self.problem.message().into());
-        value.insert("suggestion".to_owned(), self.problem.hint.as_ref().map(for_agents).into());
+        value.insert(
+            "suggestion".to_owned(),
+            self.problem.hint.as_ref().map(for_agents).into(),
+        );
         value.extend(*self.more);
         Value::Object(value)
     }
 }
 
-impl<E: Into<Error>> From<E> for Failure {
+impl<E: Into<Error>> From<E> for ToolFailure {
     fn from(err: E) -> Self {
         let err: Error = err.into();
-        let words = match &err {
-            Error::Run(err) if is_unknown_run(err) => "Run not found",
-            err => headline(err.code(), None),
+        let title = match &err {
+            Error::Run(err) if is_unknown_run(err) => ErrorTitle::RunNotFound,
+            err => ErrorTitle::of(err.code(), None),
         };
-        let failure = Self::titled(words, Problem::of(&err));
+        let failure = Self::titled(title, Problem::of(&err));
         match err.findings() {
             [] => failure,
-            // What is wrong in files, place by place.
             findings => failure.with("findings", json!(findings)),
         }
     }
 }
 
 fn is_unknown_run(err: &RunError) -> bool {
-    matches!(err, RunError::Reference(ReferenceError::Unknown(_) | ReferenceError::NotOurs(_)))
+    matches!(
+        err,
+        RunError::Reference(ReferenceError::Unknown(_) | ReferenceError::NotOurs(_))
+    )
 }
 
 #[cfg(test)]
@@ -143,18 +167,26 @@ mod tests {
     use crate::item::store::LookupError;
 
     #[test]
-    fn what_was_not_found_is_named_once_the_kind_is_known() {
+    fn the_title_of_a_missing_item_names_its_kind() {
         let lookup = LookupError::NotFound {
             kind: ItemKind::Knowledge,
             id: "facts".parse().unwrap(),
             similar: None,
             instead: None,
         };
-        let failure = Failure::from(lookup).about(ItemKind::Knowledge);
+        let failure = ToolFailure::from(lookup).about(ItemKind::Knowledge);
         let value = failure.into_value();
-        assert_eq!((&value["error"], &value["item_type"]), (&json!("Knowledge not found"), &json!("knowledge")));
+        assert_eq!(
+            (&value["error"], &value["item_type"]),
+            (&json!("Knowledge not found"), &json!("knowledge"))
+        );
         assert_eq!(value["message"], "knowledge `facts` does not exist");
-        let run = Failure::from(RunError::Reference(ReferenceError::Unknown("01k9".to_owned())));
-        assert_eq!(run.about(ItemKind::Directive).error, "Run not found");
+        let run = ToolFailure::from(RunError::Reference(ReferenceError::Unknown(
+            "01k9".to_owned(),
+        )));
+        assert_eq!(
+            run.about(ItemKind::Directive).title,
+            ErrorTitle::RunNotFound
+        );
     }
 }

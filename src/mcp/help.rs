@@ -7,12 +7,13 @@ use std::sync::LazyLock;
 use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, AnswerKind};
-use super::arguments::Arguments;
-use super::failure::Failure;
+use super::answer::{AnswerKind, ToolAnswer};
+use super::arguments::CallArguments;
+use super::failure::ToolFailure;
 use crate::item::topic::{TOPICS, Topic};
 use crate::item::wording::{nearest, shown};
 use crate::problem::Code;
+use crate::run::error_titles::ErrorTitle;
 
 pub(crate) const ARGUMENTS: [&str; 2] = ["topic", "dry_run"];
 
@@ -30,11 +31,19 @@ const CALLS: [(&str, &str); 8] = [
 
 /// The finished pages by topic, built once.
 static PAGES: LazyLock<Vec<(&str, CallToolResult)>> = LazyLock::new(|| {
-    let result = |value| CallToolResult::from(Answer { value, kind: AnswerKind::Result });
-    TOPICS.iter().map(|topic| (topic.name, result(page(topic)))).collect()
+    let result = |value| {
+        CallToolResult::from(ToolAnswer {
+            value,
+            kind: AnswerKind::Result,
+        })
+    };
+    TOPICS
+        .iter()
+        .map(|topic| (topic.name, result(page(topic))))
+        .collect()
 });
 
-pub(crate) fn answer(arguments: &Arguments) -> Result<CallToolResult, Failure> {
+pub(crate) fn answer(arguments: &CallArguments) -> Result<CallToolResult, ToolFailure> {
     let name = match arguments.text("topic")? {
         None => "overview",
         // The old name of the page about tools.
@@ -50,12 +59,19 @@ pub(crate) fn answer(arguments: &Arguments) -> Result<CallToolResult, Failure> {
         Some(similar) => format!("did you mean `{similar}`? {known}"),
         None => known,
     };
-    let failure = Failure::new("Topic not found", Code::UnknownTopic, format!("there is no topic `{}`", shown(name)));
+    let failure = ToolFailure::new(
+        ErrorTitle::TopicNotFound,
+        Code::UnknownTopic,
+        format!("there is no topic `{}`", shown(name)),
+    );
     Err(failure.with_suggestion(suggestion).with("topics", topics))
 }
 
 fn page(topic: &Topic) -> Value {
-    let calls = CALLS.iter().find(|(name, _)| *name == topic.name).map(|(_, calls)| *calls);
+    let calls = CALLS
+        .iter()
+        .find(|(name, _)| *name == topic.name)
+        .map(|(_, calls)| *calls);
     json!({
         "help": calls.map_or_else(|| topic.text.to_owned(), |calls| format!("{}\n{calls}", without_commands(topic.text))),
         "topic": topic.name,
@@ -69,7 +85,11 @@ fn page(topic: &Topic) -> Value {
 fn without_commands(page: &str) -> String {
     let mut blocks = page.split("```console\n");
     let before = blocks.next().unwrap_or_default().to_owned();
-    blocks.fold(before, |kept, block| kept + block.split_once("```\n").map_or("", |(_, after)| after.trim_start()))
+    blocks.fold(before, |kept, block| {
+        kept + block
+            .split_once("```\n")
+            .map_or("", |(_, after)| after.trim_start())
+    })
 }
 
 /// The example calls of a page.
@@ -94,7 +114,12 @@ mod tests {
         for (topic, page) in CALLS {
             let examples = examples(page);
             assert_eq!(examples.len(), page.matches("```json").count(), "{topic}");
-            assert!(examples.iter().all(|call| tools.iter().any(|tool| call["tool"] == **tool)), "{topic}");
+            assert!(
+                examples
+                    .iter()
+                    .all(|call| tools.iter().any(|tool| call["tool"] == **tool)),
+                "{topic}"
+            );
         }
     }
 

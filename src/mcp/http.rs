@@ -23,11 +23,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-pub use access::{Access, HttpError, HttpOptions, Reach, Token};
+pub use access::{AccessToken, ClientAccess, HttpError, HttpOptions, ListenReach};
 
 use super::shutdown;
 use super::stack::{Drained, Stack};
-use door::Door;
+use door::HttpGate;
 
 pub const MAX_BODY: usize = 4 * 1024 * 1024;
 
@@ -64,12 +64,20 @@ async fn serve_until<H: ServerHandler>(
     grace: Duration,
 ) -> Result<(), HttpError> {
     options.check()?;
-    let refused = |source| HttpError::Bind { address: options.address, source };
+    let refused = |source| HttpError::Bind {
+        address: options.address,
+        source,
+    };
     let listener = TcpListener::bind(options.address).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     // Cancelled when every call has ended; it ends the streams that are still open.
     let over = CancellationToken::new();
-    let door = Arc::new(Door::new(Arc::clone(&stack), options, address, over.clone()));
+    let door = Arc::new(HttpGate::new(
+        Arc::clone(&stack),
+        options,
+        address,
+        over.clone(),
+    ));
     ready(address);
 
     let mut connections = JoinSet::new();
@@ -101,7 +109,10 @@ async fn serve_until<H: ServerHandler>(
     tokio::pin!(all_closed);
     // Send the answers first. Streams without an end would never finish, so they are cancelled
     // afterwards.
-    if tokio::time::timeout(LAST_WORDS, all_closed.as_mut()).await.is_err() {
+    if tokio::time::timeout(LAST_WORDS, all_closed.as_mut())
+        .await
+        .is_err()
+    {
         over.cancel();
         let _ = tokio::time::timeout(LAST_WORDS, all_closed).await;
     }
@@ -127,7 +138,11 @@ async fn accepted(
     }
 }
 
-async fn converse<H: ServerHandler>(stream: TcpStream, door: Arc<Door<H>>, leave: CancellationToken) {
+async fn converse<H: ServerHandler>(
+    stream: TcpStream,
+    door: Arc<HttpGate<H>>,
+    leave: CancellationToken,
+) {
     let service = service_fn(move |request| {
         let door = Arc::clone(&door);
         async move { Ok::<_, io::Error>(door.answer(request).await) }

@@ -11,12 +11,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use client::{Client, Scope};
+pub use client::{Client, InstallScope};
 use serde_json::{Map, Value, json};
 
 use crate::context::Context;
 use crate::exec::subprocess::find_on_path;
-use crate::item::json::member::{self, MemberError, Replacement};
+use crate::item::json::member::{self, MemberError, MemberReplacement};
 use crate::item::toml;
 use crate::item::wording::shown;
 use crate::problem::{Code, Explain, Hint};
@@ -27,7 +27,7 @@ const NAME: &str = "piton";
 #[derive(Debug)]
 pub struct Installation {
     pub client: Client,
-    pub scope: Scope,
+    pub scope: InstallScope,
     pub file: PathBuf,
     /// The project root; project settings must not lie outside.
     root: PathBuf,
@@ -36,7 +36,7 @@ pub struct Installation {
 
 /// The current entry for piton.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Found {
+pub enum ExistingEntry {
     Nothing,
     /// The entry is the one that would be written.
     Same,
@@ -113,29 +113,40 @@ impl Explain for InstallError {
         let by_hand = "without `--write`, `piton mcp install` prints what to write by hand";
         Some(match self {
             Self::NoHome => "set `HOME`, or install for the project with `--scope project`".into(),
-            Self::NoProgram => "start piton by its path, e.g. `/usr/local/bin/piton mcp install`".into(),
-            Self::NotText(_) => "rename the folder".into(),
-            Self::Unclear { .. } => format!("nothing was written: correct the file first; {by_hand}").into(),
-            Self::Other { .. } => {
-                "`--force` replaces what piton sets and keeps the other keys; nothing was written".into()
+            Self::NoProgram => {
+                "start piton by its path, e.g. `/usr/local/bin/piton mcp install`".into()
             }
-            Self::Leaves(_) => format!("nothing was written, because a project must not say where; {by_hand}").into(),
+            Self::NotText(_) => "rename the folder".into(),
+            Self::Unclear { .. } => {
+                format!("nothing was written: correct the file first; {by_hand}").into()
+            }
+            Self::Other { .. } => {
+                "`--force` replaces what piton sets and keeps the other keys; nothing was written"
+                    .into()
+            }
+            Self::Leaves(_) => {
+                format!("nothing was written, because a project must not say where; {by_hand}")
+                    .into()
+            }
             Self::Dangling(_) => "make what it leads to, or remove the link".into(),
             Self::ReadOnly(_) => format!("make it writable with `chmod u+w`; {by_hand}").into(),
-            Self::Changed(_) => "nothing was written: try again, best while the client is not running".into(),
+            Self::Changed(_) => {
+                "nothing was written: try again, best while the client is not running".into()
+            }
             Self::Unwritable { .. } => by_hand.into(),
         })
     }
 }
 
 impl Installation {
-    /// Builds the entry that makes a client start this program.
+    /// Builds the entry that makes a client start this program. `limits` are the arguments that say
+    /// what agents may do.
     pub fn new(
         ctx: &Context,
         client: Client,
-        scope: Scope,
+        scope: InstallScope,
         roots: &[PathBuf],
-        directive: Option<&str>,
+        limits: Vec<String>,
     ) -> Result<Self, InstallError> {
         let file = client.settings(scope, ctx).ok_or(InstallError::NoHome)?;
         let mut arguments: Vec<String> = client.start().iter().map(|&it| it.to_owned()).collect();
@@ -143,16 +154,20 @@ impl Installation {
         for root in roots {
             arguments.extend(["--root".to_owned(), text(root)?]);
         }
-        if let Some(directive) = directive {
-            arguments.extend(["--as".to_owned(), directive.to_owned()]);
-        }
+        arguments.extend(limits);
         let mut fields = Map::new();
         if client.writes_type() {
             fields.insert("type".to_owned(), "stdio".into());
         }
         fields.insert("command".to_owned(), program(ctx)?.into());
         fields.insert("args".to_owned(), arguments.into());
-        Ok(Self { client, scope, file, root: ctx.root.clone(), fields })
+        Ok(Self {
+            client,
+            scope,
+            file,
+            root: ctx.root.clone(),
+            fields,
+        })
     }
 
     pub fn entry(&self) -> &Map<String, Value> {
@@ -160,7 +175,10 @@ impl Installation {
     }
 
     pub fn command(&self) -> &str {
-        self.fields.get("command").and_then(Value::as_str).unwrap_or_default()
+        self.fields
+            .get("command")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// A settings file with only this entry.
@@ -173,27 +191,32 @@ impl Installation {
     }
 
     /// The current entry for piton.
-    pub fn look(&self) -> Result<Found, InstallError> {
+    pub fn look(&self) -> Result<ExistingEntry, InstallError> {
         let text = file::read(&self.file)?.unwrap_or_default();
         self.found_in(&text)
     }
 
     pub fn write(&self, existing: Existing) -> Result<Done, InstallError> {
-        if self.scope == Scope::Project {
+        if self.scope == InstallScope::Project {
             file::require_inside(&self.file, &self.root)?;
         }
         let old = file::read(&self.file)?;
         let text = old.as_deref().unwrap_or_default();
         let (done, how) = match self.found_in(text)? {
-            Found::Same => return Ok(Done::Unchanged),
-            Found::Nothing => (Done::Added, Replacement::Fields),
-            Found::Other(found) if existing == Existing::Keep => {
-                return Err(InstallError::Other { file: self.file.clone(), found: instead(&found) });
+            ExistingEntry::Same => return Ok(Done::Unchanged),
+            ExistingEntry::Nothing => (Done::Added, MemberReplacement::Fields),
+            ExistingEntry::Other(found) if existing == Existing::Keep => {
+                return Err(InstallError::Other {
+                    file: self.file.clone(),
+                    found: instead(&found),
+                });
             }
             // An entry that starts a program keeps its other keys. An entry for a remote server is
             // replaced as a whole.
-            Found::Other(found) if found.get("command").is_some() => (Done::Replaced, Replacement::Fields),
-            Found::Other(_) => (Done::Replaced, Replacement::Whole),
+            ExistingEntry::Other(found) if found.get("command").is_some() => {
+                (Done::Replaced, MemberReplacement::Fields)
+            }
+            ExistingEntry::Other(_) => (Done::Replaced, MemberReplacement::Whole),
         };
         let section = self.client.section();
         let (mark, rest) = marked(text);
@@ -207,21 +230,34 @@ impl Installation {
         Ok(done)
     }
 
-    fn found_in(&self, text: &str) -> Result<Found, InstallError> {
+    fn found_in(&self, text: &str) -> Result<ExistingEntry, InstallError> {
         let (_, rest) = marked(text);
         let section = self.client.section();
-        let found =
-            if self.client.is_toml() { toml::find(rest, section, NAME) } else { member::find(rest, section, NAME) };
+        let found = if self.client.is_toml() {
+            toml::find(rest, section, NAME)
+        } else {
+            member::find(rest, section, NAME)
+        };
         Ok(match found.map_err(|err| self.unclear(&err))? {
-            None => Found::Nothing,
+            None => ExistingEntry::Nothing,
             // Other keys belong to the user and are ignored.
-            Some(found) if self.fields.iter().all(|(key, value)| found.get(key) == Some(value)) => Found::Same,
-            Some(found) => Found::Other(found),
+            Some(found)
+                if self
+                    .fields
+                    .iter()
+                    .all(|(key, value)| found.get(key) == Some(value)) =>
+            {
+                ExistingEntry::Same
+            }
+            Some(found) => ExistingEntry::Other(found),
         })
     }
 
     fn unclear(&self, err: &MemberError) -> InstallError {
-        InstallError::Unclear { file: self.file.clone(), problem: shown(&err.to_string()) }
+        InstallError::Unclear {
+            file: self.file.clone(),
+            problem: shown(&err.to_string()),
+        }
     }
 }
 
@@ -232,24 +268,38 @@ fn instead(found: &Value) -> String {
         let address = url.split(['?', '#']).next().unwrap_or(url);
         return format!("connects to `{}`", shown(address));
     }
-    let Some(command) = word("command") else { return "starts nothing".to_owned() };
-    let arguments = found.get("args").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let Some(command) = word("command") else {
+        return "starts nothing".to_owned();
+    };
+    let arguments = found
+        .get("args")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str);
     let line: Vec<&str> = std::iter::once(command).chain(arguments).collect();
     format!("starts `{}`", shown(&line.join(" ")))
 }
 
 /// Splits off the byte order mark that some editors write.
 fn marked(text: &str) -> (&str, &str) {
-    text.strip_prefix('\u{feff}').map_or(("", text), |rest| ("\u{feff}", rest))
+    text.strip_prefix('\u{feff}')
+        .map_or(("", text), |rest| ("\u{feff}", rest))
 }
 
 /// How clients start piton: by name if that finds this program on the `PATH`, otherwise by path.
 fn program(ctx: &Context) -> Result<String, InstallError> {
     let own = fs::canonicalize(&ctx.program).map_err(|_| InstallError::NoProgram)?;
     let is_found = find_on_path(&own, NAME, ctx.search_path()).is_some();
-    if is_found { Ok(NAME.to_owned()) } else { text(&own) }
+    if is_found {
+        Ok(NAME.to_owned())
+    } else {
+        text(&own)
+    }
 }
 
 fn text(path: &Path) -> Result<String, InstallError> {
-    path.to_str().map(str::to_owned).ok_or_else(|| InstallError::NotText(path.to_path_buf()))
+    path.to_str()
+        .map(str::to_owned)
+        .ok_or_else(|| InstallError::NotText(path.to_path_buf()))
 }

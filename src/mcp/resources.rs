@@ -9,27 +9,28 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use rmcp::model::{
-    ErrorData, ListResourceTemplatesResult, ListResourcesResult, PaginatedRequestParams, ReadResourceResult, Resource,
-    ResourceContents, ResourceTemplate,
+    ErrorData, ListResourceTemplatesResult, ListResourcesResult, PaginatedRequestParams,
+    ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::desk::Desk;
-use super::failure::Failure;
-use super::page::page;
+use super::failure::ToolFailure;
+use super::pagination::page;
+use super::projects::Projects;
 use crate::audit::history::{History, RunRecord, StepRecord};
 use crate::audit::reference;
 use crate::checkpoint::object::ObjectId;
 use crate::context::Context;
-use crate::item::search::{Order, Query, Scope};
+use crate::item::search::{Query, SearchOrder, SearchScope};
 use crate::item::store::ItemKind;
 use crate::item::wording::shown;
 use crate::journal::RunId;
 use crate::problem::Code;
-use crate::run::account::{LoggedRun, ShownRun};
 use crate::run::error::RunError;
-use crate::run::items::{self, ItemAnswer, ItemRequest, Verb};
-use crate::run::past::Past;
+use crate::run::error_titles::ErrorTitle;
+use crate::run::items;
+use crate::run::json::{LoggedRun, ShownRun};
+use crate::run::project_history::ProjectHistory;
 
 pub(super) const RUN: &str = "piton://runs/{id}";
 pub(super) const DIFF: &str = "piton://checkpoints/{sha}/diff";
@@ -43,19 +44,29 @@ const MOST_LINES: usize = 20_000;
 const MOST_BYTES: usize = 1024 * 1024;
 
 /// The kinds of items in URIs.
-pub(super) const KINDS: [(&str, ItemKind); 3] =
-    [("tool", ItemKind::Tool), ("directive", ItemKind::Directive), ("knowledge", ItemKind::Knowledge)];
+pub(super) const KINDS: [(&str, ItemKind); 3] = [
+    ("tool", ItemKind::Tool),
+    ("directive", ItemKind::Directive),
+    ("knowledge", ItemKind::Knowledge),
+];
 
 pub(super) fn list(
-    desk: &Desk,
+    projects: &Projects,
     project: Option<&str>,
     asked: Option<PaginatedRequestParams>,
 ) -> Result<ListResourcesResult, ErrorData> {
-    let (project, ctx) = desk.project(project).map_err(refused)?;
-    let everything =
-        Query { kind: None, scope: Scope::All, order: Order::Name, limit: Some(usize::MAX), ..Query::default() };
-    let items = project.with_index(&ctx, |index| index.search(&everything)).results;
-    let past = Past::load(&ctx).map_err(|err| refused(err.into()))?;
+    let (project, ctx) = projects.project(project).map_err(refused)?;
+    let everything = Query {
+        kind: None,
+        scope: SearchScope::All,
+        order: SearchOrder::Name,
+        limit: Some(usize::MAX),
+        ..Query::default()
+    };
+    let items = project
+        .with_index(&ctx, |index| index.search(&everything))
+        .results;
+    let past = ProjectHistory::load(&ctx).map_err(|err| refused(err.into()))?;
     let mut all = vec![
         Resource::new(RUNS, "runs")
             .with_title("Runs")
@@ -77,7 +88,10 @@ pub(super) fn list(
     }
     all.extend(past.history.runs.iter().map(|run| {
         Resource::new(format!("{RUNS}/{}", run.id), run.id.to_string())
-            .with_title(format!("Run of {}", run.directive.as_deref().unwrap_or(&run.name)))
+            .with_title(format!(
+                "Run of {}",
+                run.directive.as_deref().unwrap_or(&run.name)
+            ))
             .with_description(format!("Began at {}", run.started))
             .with_mime_type("application/json")
     }));
@@ -87,11 +101,13 @@ pub(super) fn list(
     Ok(listed)
 }
 
-pub(super) fn templates(asked: Option<PaginatedRequestParams>) -> Result<ListResourceTemplatesResult, ErrorData> {
+pub(super) fn templates(
+    asked: Option<PaginatedRequestParams>,
+) -> Result<ListResourceTemplatesResult, ErrorData> {
     let all = vec![
         ResourceTemplate::new(RUN, "run")
             .with_title("A run")
-            .with_description("What a run was given, its steps and what came of it; `id` may be the beginning of one")
+            .with_description("The inputs, steps and result of a run; `id` may be a prefix")
             .with_mime_type("application/json"),
         ResourceTemplate::new(DIFF, "checkpoint")
             .with_title("What a checkpoint changed")
@@ -107,28 +123,38 @@ pub(super) fn templates(asked: Option<PaginatedRequestParams>) -> Result<ListRes
     Ok(listed)
 }
 
-pub(super) fn read(desk: &Desk, project: Option<&str>, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+pub(super) fn read(
+    projects: &Projects,
+    project: Option<&str>,
+    uri: &str,
+) -> Result<ReadResourceResult, ErrorData> {
     let unknown = || {
         let data = json!({"uri": shown(uri), "templates": [RUNS, RUN, DIFF, ITEM]});
         ErrorData::resource_not_found(format!("there is no resource `{}`", shown(uri)), Some(data))
     };
     let place = uri.strip_prefix("piton://").ok_or_else(unknown)?;
-    let (_, ctx) = desk.project(project).map_err(refused)?;
+    let (_, ctx) = projects.project(project).map_err(refused)?;
     let failed = |err: RunError| refused(err.into());
     let (text, mime) = match place.split('/').collect::<Vec<_>>().as_slice() {
-        ["runs"] => (runs(&Past::load(&ctx).map_err(failed)?), "application/json"),
+        ["runs"] => (
+            runs(&ProjectHistory::load(&ctx).map_err(failed)?),
+            "application/json",
+        ),
         ["runs", id] => {
-            let past = Past::load(&ctx).map_err(failed)?;
+            let past = ProjectHistory::load(&ctx).map_err(failed)?;
             let run = find_run(&past.history, id).ok_or_else(unknown)?;
             (json!(ShownRun::new(run, &past)), "application/json")
         }
         ["checkpoints", sha, "diff"] => {
-            let past = Past::load(&ctx).map_err(failed)?;
+            let past = ProjectHistory::load(&ctx).map_err(failed)?;
             let text = diff(&past, sha).map_err(failed)?.ok_or_else(unknown)?;
             (Value::String(text), "text/x-diff")
         }
         ["items", kind, id @ ..] if !id.is_empty() => {
-            let (_, kind) = KINDS.iter().find(|(name, _)| name == kind).ok_or_else(unknown)?;
+            let (_, kind) = KINDS
+                .iter()
+                .find(|(name, _)| name == kind)
+                .ok_or_else(unknown)?;
             let (text, mime) = item(&ctx, *kind, &id.join("/")).ok_or_else(unknown)?;
             (Value::String(text), mime)
         }
@@ -139,17 +165,27 @@ pub(super) fn read(desk: &Desk, project: Option<&str>, uri: &str) -> Result<Read
         value => value.to_string(),
     };
     if text.len() > MOST_BYTES {
-        let message = format!("`{}` has {} bytes; at most {MOST_BYTES} are sent", shown(uri), text.len());
+        let message = format!(
+            "`{}` has {} bytes; at most {MOST_BYTES} are sent",
+            shown(uri),
+            text.len()
+        );
         let suggestion = "read it where it lies: an item in its file, which `search` names; a run with `piton show`";
-        return Err(refused(Failure::new("Resource too large", Code::TooLarge, message).with_suggestion(suggestion)));
+        return Err(refused(
+            ToolFailure::new(ErrorTitle::ResourceTooLarge, Code::TooLarge, message)
+                .with_suggestion(suggestion),
+        ));
     }
     let contents = ResourceContents::text(text, uri).with_mime_type(mime);
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
-fn runs(past: &Past) -> Value {
+fn runs(past: &ProjectHistory) -> Value {
     let runs = &past.history.runs;
-    let listed = runs.iter().take(MOST_RUNS).map(|run| LoggedRun::new(run, past));
+    let listed = runs
+        .iter()
+        .take(MOST_RUNS)
+        .map(|run| LoggedRun::new(run, past));
     json!({"runs": listed.collect::<Vec<_>>(), "total": runs.len()})
 }
 
@@ -159,23 +195,32 @@ fn find_run<'h>(history: &'h History, name: &str) -> Option<&'h RunRecord> {
 }
 
 /// The diff of a checkpoint commit against its parent.
-fn diff(past: &Past, name: &str) -> Result<Option<String>, RunError> {
-    let Some(git) = &past.repository else { return Ok(None) };
+fn diff(past: &ProjectHistory, name: &str) -> Result<Option<String>, RunError> {
+    let Some(git) = &past.repository else {
+        return Ok(None);
+    };
     let is_hash = name.len() >= 7 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let mut found = checkpoints(&past.history).filter(|id| is_hash && id.to_string().starts_with(&name.to_lowercase()));
-    let (Some(commit), None) = (found.next(), found.next()) else { return Ok(None) };
-    let Some(facts) = git.find_commit(commit)? else { return Ok(None) };
+    let mut found = checkpoints(&past.history)
+        .filter(|id| is_hash && id.to_string().starts_with(&name.to_lowercase()));
+    let (Some(commit), None) = (found.next(), found.next()) else {
+        return Ok(None);
+    };
+    let Some(facts) = git.find_commit(commit)? else {
+        return Ok(None);
+    };
     let before = match facts.parents.first() {
         Some(parent) => git.find_commit(*parent)?.map(|facts| facts.tree),
         None => Some(git.empty_tree()),
     };
-    let Some(before) = before else { return Ok(None) };
+    let Some(before) = before else {
+        return Ok(None);
+    };
     let text = git.diff(&git.changes(before, facts.tree)?, Some(MOST_LINES))?;
     let mut shown = String::from_utf8_lossy(&text.bytes).into_owned();
     let kept = shown.floor_char_boundary(MOST_BYTES - 256);
     if text.left_out > 0 || kept < shown.len() {
         shown.truncate(kept);
-        let _ = writeln!(shown, "\n# this is not all of it: `git show {commit}` has the rest");
+        let _ = writeln!(shown, "\n# truncated: `git show {commit}` has the rest");
     }
     Ok(Some(shown))
 }
@@ -184,15 +229,14 @@ fn diff(past: &Past, name: &str) -> Result<Option<String>, RunError> {
 pub(super) fn checkpoints(history: &History) -> impl Iterator<Item = ObjectId> {
     let mut seen = BTreeSet::new();
     let steps = history.runs.iter().flat_map(|run| run.steps.iter().rev());
-    steps.filter_map(StepRecord::commit).filter(move |commit| seen.insert(*commit))
+    steps
+        .filter_map(StepRecord::commit)
+        .filter(move |commit| seen.insert(*commit))
 }
 
 /// The text of an item and its MIME type.
 fn item(ctx: &Context, kind: ItemKind, id: &str) -> Option<(String, &'static str)> {
-    let wanted = Map::from_iter([("item_id".to_owned(), id.into()), ("item_type".to_owned(), json!(kind))]);
-    let request = ItemRequest::new(Verb::Load, wanted, Vec::new());
-    let outcome = items::perform(ctx, &request, &mut |_| {}).ok()?;
-    let Some(ItemAnswer::Load(loaded)) = outcome.answer else { return None };
+    let loaded = items::load_one(ctx, kind, id).ok()?;
     let mime = mime_type(kind, &loaded.path);
     Some((loaded.content, mime))
 }
@@ -205,11 +249,19 @@ pub(super) fn address(kind: ItemKind, category: &str, id: &str) -> String {
 /// `category/id` if that is a valid id, otherwise the bare id.
 pub(super) fn full_id(category: &str, id: &str) -> String {
     let full = format!("{category}/{id}");
-    if full.parse::<crate::item::id::ItemId>().is_ok() { full } else { id.to_owned() }
+    if full.parse::<crate::item::id::ItemId>().is_ok() {
+        full
+    } else {
+        id.to_owned()
+    }
 }
 
 fn mime_type(kind: ItemKind, path: &str) -> &'static str {
-    let ending = path.trim_end_matches('>').rsplit('.').next().unwrap_or_default();
+    let ending = path
+        .trim_end_matches('>')
+        .rsplit('.')
+        .next()
+        .unwrap_or_default();
     match (kind, ending) {
         (ItemKind::Directive | ItemKind::Knowledge, _) => "text/markdown",
         (ItemKind::Tool, "yaml" | "yml") => "application/yaml",
@@ -222,6 +274,6 @@ fn mime_type(kind: ItemKind, path: &str) -> &'static str {
 }
 
 /// A failure of a call that is not one of a tool.
-pub(super) fn refused(failure: Failure) -> ErrorData {
+pub(super) fn refused(failure: ToolFailure) -> ErrorData {
     ErrorData::internal_error(failure.problem.message(), Some(failure.into_value()))
 }

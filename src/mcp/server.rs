@@ -3,26 +3,28 @@
 use std::sync::Arc;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, ErrorData,
-    GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
+    ErrorData, GetPromptRequestParams, GetPromptResponse, Implementation, JsonObject,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
 
-use super::answer::Answer;
-use super::arguments::Arguments;
-use super::call::{Caller, Reply};
+use super::answer::ToolAnswer;
+use super::arguments::CallArguments;
+use super::call::{CallReply, Caller};
 use super::decision::digest;
-use super::desk::Desk;
-use super::failure::Failure;
-use super::page::page;
-use super::roots::{self, Filled};
+use super::failure::ToolFailure;
+use super::pagination::page;
+use super::projects::Projects;
+use super::roots::{self, FilledArguments};
 use super::{completions, execute, help, hints, load, prompts, resources, search, size, toolbox};
 use crate::journal::seal::canonical;
 use crate::problem::Code;
+use crate::run::error_titles::ErrorTitle;
 
 /// The instructions that agents read first.
 const INSTRUCTIONS: &str = "piton runs tools and directives of a project with checkpoints: what changes is committed, \
@@ -32,14 +34,14 @@ the directive `git_checkpoint`. `help` explains more.";
 
 #[derive(Clone, Debug)]
 pub struct Server {
-    desk: Arc<Desk>,
+    projects: Arc<Projects>,
 }
 
 impl Server {
-    pub fn new(desk: Desk) -> Self {
-        let desk = Arc::new(desk);
-        desk.look_around();
-        Self { desk }
+    pub fn new(projects: Projects) -> Self {
+        let projects = Arc::new(projects);
+        projects.look_around();
+        Self { projects }
     }
 }
 
@@ -48,28 +50,40 @@ impl Server {
     async fn read<T: Send + 'static>(
         &self,
         context: RequestContext<RoleServer>,
-        job: impl FnOnce(&Desk, Option<&str>) -> Result<T, ErrorData> + Send + 'static,
+        job: impl FnOnce(&Projects, Option<&str>) -> Result<T, ErrorData> + Send + 'static,
     ) -> Result<T, ErrorData> {
-        let caller = Caller { request: context, answered: None, state: None, asked: String::new() };
-        let desk = Arc::clone(&self.desk);
-        let project = roots::only(&desk, &caller).await;
-        if project.is_none() && !desk.has_home() {
+        let caller = Caller {
+            request: context,
+            answered: None,
+            state: None,
+            asked: String::new(),
+        };
+        let projects = Arc::clone(&self.projects);
+        let project = roots::only(&projects, &caller).await;
+        if project.is_none() && !projects.has_home() {
             return Err(resources::refused(no_project()));
         }
-        caller.work(move |_| Ok(job(&desk, project.as_deref()))).await.map_err(resources::refused)?
+        caller
+            .work(move |_| Ok(job(&projects, project.as_deref())))
+            .await
+            .map_err(resources::refused)?
     }
 }
 
 /// The error when neither the server nor the client determines a project.
-fn no_project() -> Failure {
-    let message = "the server was started in no project, and the client does not say which one it works in";
-    Failure::new("Project not found", Code::NotAProject, message)
+fn no_project() -> ToolFailure {
+    let message =
+        "the server was started in no project, and the client does not say which one it works in";
+    ToolFailure::new(ErrorTitle::ProjectNotFound, Code::NotAProject, message)
         .with_suggestion("call the tools with `project_path`, or start the server in a project")
 }
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let offered = ServerCapabilities::builder().enable_tools().enable_prompts().enable_resources();
+        let offered = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_prompts()
+            .enable_resources();
         let capabilities = offered.enable_completions().build();
         let mut info = ServerConfig::new(capabilities);
         info.server_info = Implementation::new("piton", env!("CARGO_PKG_VERSION"));
@@ -93,7 +107,10 @@ impl ServerHandler for Server {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.read(context, move |desk, project| resources::list(desk, project, asked)).await
+        self.read(context, move |projects, project| {
+            resources::list(projects, project, asked)
+        })
+        .await
     }
 
     async fn list_resource_templates(
@@ -109,7 +126,11 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.read(context, move |desk, project| resources::read(desk, project, &request.uri)).await.map(Into::into)
+        self.read(context, move |projects, project| {
+            resources::read(projects, project, &request.uri)
+        })
+        .await
+        .map(Into::into)
     }
 
     async fn list_prompts(
@@ -117,7 +138,10 @@ impl ServerHandler for Server {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.read(context, move |desk, project| prompts::list(desk, project, asked)).await
+        self.read(context, move |projects, project| {
+            prompts::list(projects, project, asked)
+        })
+        .await
     }
 
     async fn get_prompt(
@@ -125,9 +149,11 @@ impl ServerHandler for Server {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.read(context, move |desk, project| prompts::get(desk, project, &request.name, request.arguments))
-            .await
-            .map(Into::into)
+        self.read(context, move |projects, project| {
+            prompts::get(projects, project, &request.name, request.arguments)
+        })
+        .await
+        .map(Into::into)
     }
 
     async fn complete(
@@ -135,7 +161,10 @@ impl ServerHandler for Server {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        self.read(context, move |desk, project| completions::complete(desk, project, &request)).await
+        self.read(context, move |projects, project| {
+            completions::complete(projects, project, &request)
+        })
+        .await
     }
 
     async fn call_tool(
@@ -149,34 +178,51 @@ impl ServerHandler for Server {
             _ => String::new(),
         };
         let (answered, state) = (request.input_responses, request.request_state);
-        let caller = Caller { request: context, answered, state, asked };
-        let desk = Arc::clone(&self.desk);
+        let caller = Caller {
+            request: context,
+            answered,
+            state,
+            asked,
+        };
+        let projects = Arc::clone(&self.projects);
         let given = match &*request.name {
             "help" => request.arguments,
-            _ => match roots::fill(&desk, &caller, request.arguments).await {
-                Filled::Arguments(given) => given,
-                Filled::Asked(question) => return Ok((*question).into()),
+            _ => match roots::fill(&projects, &caller, request.arguments).await {
+                FilledArguments::Arguments(given) => given,
+                FilledArguments::Asked(question) => return Ok((*question).into()),
             },
         };
-        let project = given.as_ref().and_then(|given| given.get("project_path")?.as_str().map(str::to_owned));
+        let project = given
+            .as_ref()
+            .and_then(|given| given.get("project_path")?.as_str().map(str::to_owned));
         let answered = match &*request.name {
             // Returned directly: a thread and the later processing would take longer than the page.
-            "help" => match Arguments::new(given, &help::ARGUMENTS).and_then(|arguments| help::answer(&arguments)) {
+            "help" => match CallArguments::new(given, &help::ARGUMENTS)
+                .and_then(|arguments| help::answer(&arguments))
+            {
                 Ok(page) => return Ok(page.into()),
                 Err(failure) => Err(failure),
             },
-            "search" => match Arguments::new(given, &search::ARGUMENTS) {
-                Ok(arguments) => caller.work(move |_| search::answer(&desk, &arguments)).await,
+            "search" => match CallArguments::new(given, &search::ARGUMENTS) {
+                Ok(arguments) => {
+                    caller
+                        .work(move |_| search::answer(&projects, &arguments))
+                        .await
+                }
                 Err(failure) => Err(failure),
             },
-            "load" => match Arguments::new(given, &load::ARGUMENTS) {
-                Ok(arguments) => caller.work(move |work| load::answer(&desk, &arguments, &work)).await,
+            "load" => match CallArguments::new(given, &load::ARGUMENTS) {
+                Ok(arguments) => {
+                    caller
+                        .work(move |work| load::answer(&projects, &arguments, &work))
+                        .await
+                }
                 Err(failure) => Err(failure),
             },
-            "execute" => match Arguments::new(given, &execute::ARGUMENTS) {
-                Ok(arguments) => match execute::answer(&desk, arguments, &caller).await {
-                    Ok(Reply::Asked(question)) => return Ok((*question).into()),
-                    Ok(Reply::Done(answer)) => Ok(answer),
+            "execute" => match CallArguments::new(given, &execute::ARGUMENTS) {
+                Ok(arguments) => match execute::answer(&projects, arguments, &caller).await {
+                    Ok(CallReply::Asked(question)) => return Ok((*question).into()),
+                    Ok(CallReply::Done(answer)) => Ok(answer),
                     Err(failure) => Err(failure),
                 },
                 Err(failure) => Err(failure),
@@ -188,8 +234,8 @@ impl ServerHandler for Server {
                 ));
             }
         };
-        let answer = hints::answer_for_agents(answered.unwrap_or_else(Answer::from));
-        let answer = size::fit(answer, &self.desk, &request.name, project.as_deref());
+        let answer = hints::answer_for_agents(answered.unwrap_or_else(ToolAnswer::from));
+        let answer = size::fit(answer, &self.projects, &request.name, project.as_deref());
         Ok(CallToolResult::from(answer).into())
     }
 }
@@ -197,6 +243,9 @@ impl ServerHandler for Server {
 /// The hash of a call, independent of the order of its arguments.
 fn digest_of(tool: &str, arguments: Option<&JsonObject>) -> String {
     let mut text = format!("{tool}\n");
-    canonical(&Value::Object(arguments.cloned().unwrap_or_default()), &mut text);
+    canonical(
+        &Value::Object(arguments.cloned().unwrap_or_default()),
+        &mut text,
+    );
     digest(&text)
 }

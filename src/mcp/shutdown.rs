@@ -15,17 +15,19 @@ pub(super) fn signalled() -> io::Result<CancellationToken> {
     let token = CancellationToken::new();
     let asked = token.clone();
     // Not joined: the thread sleeps until a signal arrives or the process ends.
-    thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        while interrupts.received().is_none() {
-            if interrupts.sleep(Duration::from_hours(24)).is_err() {
-                return;
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            while interrupts.received().is_none() {
+                if interrupts.sleep(Duration::from_hours(24)).is_err() {
+                    return;
+                }
             }
-        }
-        asked.cancel();
-        // Keep listening: a second signal must not end the process during the drain.
-        loop {
-            thread::park();
-        }
-    })?;
+            asked.cancel();
+            // Keep listening: a second signal must not end the process during the drain.
+            loop {
+                thread::park();
+            }
+        })?;
     Ok(token)
 }

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use super::answer::Answer;
-use super::desk::Desk;
+use super::answer::ToolAnswer;
+use super::projects::Projects;
 use crate::run::outputs;
 
 /// The size limit of an answer, in bytes.
@@ -15,15 +15,26 @@ const MOST: usize = 256 * 1024;
 const SHARE: usize = 32 * 1024;
 
 /// Returns the answer, shortened if necessary.
-pub(super) fn fit(answer: Answer, desk: &Desk, tool: &str, project: Option<&str>) -> Answer {
+pub(super) fn fit(
+    answer: ToolAnswer,
+    projects: &Projects,
+    tool: &str,
+    project: Option<&str>,
+) -> ToolAnswer {
     let size = length(&answer.value);
     if size <= MOST {
         return answer;
     }
-    let saved = desk.project(project).map_err(|failure| failure.problem.message()).and_then(|(_, ctx)| {
-        outputs::spill(&ctx, tool, &answer.value).map_err(|err| crate::problem::with_causes(&err))
-    });
-    let Value::Object(fields) = answer.value else { return answer };
+    let saved = projects
+        .project(project)
+        .map_err(|failure| failure.problem.message())
+        .and_then(|(_, ctx)| {
+            outputs::spill(&ctx, tool, &answer.value)
+                .map_err(|err| crate::problem::with_causes(&err))
+        });
+    let Value::Object(fields) = answer.value else {
+        return answer;
+    };
     let (mut fields, cut) = cut(fields);
     fields.insert("truncated".to_owned(), true.into());
     fields.insert("left_out".to_owned(), cut.into());
@@ -32,7 +43,10 @@ pub(super) fn fit(answer: Answer, desk: &Desk, tool: &str, project: Option<&str>
         Ok(path) => fields.insert("full_output_path".to_owned(), path.into()),
         Err(why) => fields.insert("full_output_lost".to_owned(), why.into()),
     };
-    Answer { value: Value::Object(fields), kind: answer.kind }
+    ToolAnswer {
+        value: Value::Object(fields),
+        kind: answer.kind,
+    }
 }
 
 /// Shortens long fields; also returns their names.
@@ -46,7 +60,12 @@ fn cut(fields: Map<String, Value>) -> (Map<String, Value>, Vec<String>) {
         }
         match value {
             Value::String(text) => {
-                kept.insert(name.clone(), text.get(..text.floor_char_boundary(SHARE)).unwrap_or_default().into());
+                kept.insert(
+                    name.clone(),
+                    text.get(..text.floor_char_boundary(SHARE))
+                        .unwrap_or_default()
+                        .into(),
+                );
             }
             Value::Array(elements) => {
                 let mut left = SHARE;
@@ -54,7 +73,10 @@ fn cut(fields: Map<String, Value>) -> (Map<String, Value>, Vec<String>) {
                     left = left.saturating_sub(length(element));
                     left > 0
                 };
-                kept.insert(name.clone(), elements.into_iter().take_while(fits).collect());
+                kept.insert(
+                    name.clone(),
+                    elements.into_iter().take_while(fits).collect(),
+                );
             }
             // Drop it: part of an object would look complete.
             _ => {}
@@ -93,14 +115,23 @@ mod tests {
         let long = "ä".repeat(SHARE);
         let list: Vec<u32> = (0..100_000).collect();
         let object: Map<String, Value> = (0..10_000).map(|n| (n.to_string(), n.into())).collect();
-        let Value::Object(fields) = json!({"a": 1, "text": long, "list": list, "object": object}) else {
+        let Value::Object(fields) = json!({"a": 1, "text": long, "list": list, "object": object})
+        else {
             unreachable!()
         };
         let (kept, cut) = cut(fields);
         assert_eq!(cut, ["text", "list", "object"]);
         assert_eq!(kept["a"], 1);
-        assert!(kept["text"].as_str().is_some_and(|text| text.len() <= SHARE && text.len() > SHARE - 4));
-        assert!(kept["list"].as_array().is_some_and(|list| list.len() > 1000 && list[0] == 0));
+        assert!(
+            kept["text"]
+                .as_str()
+                .is_some_and(|text| text.len() <= SHARE && text.len() > SHARE - 4)
+        );
+        assert!(
+            kept["list"]
+                .as_array()
+                .is_some_and(|list| list.len() > 1000 && list[0] == 0)
+        );
         assert!(!kept.contains_key("object"));
     }
 }

@@ -18,7 +18,7 @@ use rmcp::model::ErrorCode;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
-use calls::{Call, Calls, Counted};
+use calls::{Counted, RunningCall, RunningCalls};
 
 /// Limits for concurrent calls.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,10 @@ pub struct Load {
 
 impl Default for Load {
     fn default() -> Self {
-        Self { at_work: 64, waiting: 1024 }
+        Self {
+            at_work: 64,
+            waiting: 1024,
+        }
     }
 }
 
@@ -50,7 +53,7 @@ pub struct Stack<H> {
     load: Load,
     room: Semaphore,
     waiting: AtomicUsize,
-    calls: Calls,
+    calls: RunningCalls,
     closing: AtomicBool,
     /// Cancelled at the start of a shutdown; it ends subscriptions.
     end: CancellationToken,
@@ -69,7 +72,7 @@ impl<H> Stack<H> {
             load,
             room: Semaphore::new(load.at_work),
             waiting: AtomicUsize::new(0),
-            calls: Calls::default(),
+            calls: RunningCalls::default(),
             closing: AtomicBool::new(false),
             end: CancellationToken::new(),
         }
@@ -109,12 +112,14 @@ impl<H> Stack<H> {
     }
 
     /// Registers a call, or refuses it.
-    fn begin(&self, ct: &CancellationToken) -> Result<Call<'_>, ErrorData> {
+    fn begin(&self, ct: &CancellationToken) -> Result<RunningCall<'_>, ErrorData> {
         let call = self.calls.begin(ct);
         // Ordering: register first, then check. A shutdown that closes and then drains either
         // refuses the call or waits for it.
         if self.closing.load(Ordering::SeqCst) {
-            return Err(refusal("the server is shutting down and takes no new calls"));
+            return Err(refusal(
+                "the server is shutting down and takes no new calls",
+            ));
         }
         Ok(call)
     }
@@ -127,7 +132,7 @@ impl<H> Stack<H> {
         let waiting = Counted::new(&self.waiting);
         if self.waiting.load(Ordering::SeqCst) > self.load.waiting {
             return Err(refusal(format!(
-                "the server is busy: {} calls are at work and {} wait; try again when some have ended",
+                "the server is busy: {} calls are running and {} wait; try again when some have ended",
                 self.load.at_work, self.load.waiting
             )));
         }

@@ -1,7 +1,7 @@
 //! Serves one client on standard input and output, with one JSON-RPC message per line.
 //!
 //! rmcp's own transport does not answer lines that it cannot parse, so a client would wait for
-//! ever. [`Wire`] answers every line: garbage, batches, lines longer than [`MAX_LINE`], duplicate
+//! ever. [`StdioWire`] answers every line: garbage, batches, lines longer than [`MAX_LINE`], duplicate
 //! ids. It reads only as fast as the client reads answers. At the end of input, or on a stop
 //! request, running calls get a grace period. Then they are cancelled and get some time to clean
 //! up.
@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::shutdown;
 use super::stack::Stack;
-use wire::Wire;
+use wire::StdioWire;
 
 /// The longest accepted line. A longer line is skipped and answered with an error.
 pub const MAX_LINE: usize = 16 * 1024 * 1024;
@@ -54,14 +54,25 @@ where
 {
     // Cancelled at the end of the grace period; it cancels every running call.
     let over = CancellationToken::new();
-    let wire = Wire::new(reader, writer, stop, over.clone(), grace);
+    let wire = StdioWire::new(reader, writer, stop, over.clone(), grace);
     let outcome = loop {
         match serve_server_with_ct(Arc::clone(&stack), wire.attach(&stack), over.clone()).await {
-            Ok(running) => break running.waiting().await.map(|_| ()).map_err(io::Error::other),
+            Ok(running) => {
+                break running
+                    .waiting()
+                    .await
+                    .map(|_| ())
+                    .map_err(io::Error::other);
+            }
             // A message before the handshake was answered or needs no answer, and the client may
             // try again.
-            Err(ServerInitializeError::ExpectedInitializeRequest(_) | ServerInitializeError::InitializeFailed(_)) => {}
-            Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => break Ok(()),
+            Err(
+                ServerInitializeError::ExpectedInitializeRequest(_)
+                | ServerInitializeError::InitializeFailed(_),
+            ) => {}
+            Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+                break Ok(());
+            }
             Err(err) if wire.is_broken() => {
                 // The client is gone; that is not an error.
                 drop(err);

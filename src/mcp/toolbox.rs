@@ -17,13 +17,21 @@ pub(super) fn tools() -> Vec<Tool> {
     vec![search(), load(), execute(), help()]
 }
 
-fn tool(name: &'static str, words: &'static str, input: Value, output: Value, hints: ToolAnnotations) -> Tool {
+fn tool(
+    name: &'static str,
+    words: &'static str,
+    input: Value,
+    output: Value,
+    hints: ToolAnnotations,
+) -> Tool {
     let object = |value: Value| match value {
         Value::Object(object) => Arc::new(object),
         _ => Arc::default(),
     };
     let title = hints.title.clone();
-    let tool = Tool::new(name, words, object(input)).with_raw_output_schema(object(output)).with_annotations(hints);
+    let tool = Tool::new(name, words, object(input))
+        .with_raw_output_schema(object(output))
+        .with_annotations(hints);
     match title {
         Some(title) => tool.with_title(title),
         None => tool,
@@ -35,14 +43,14 @@ fn tool(name: &'static str, words: &'static str, input: Value, output: Value, hi
 fn output(properties: &Value, shapes: &[&[&str]]) -> Value {
     let mut properties = properties.clone();
     let shared = json!({
-        "error": {"type": "string", "description": "What went wrong, in few words, the same ones every time."},
-        "code": {"type": "string", "description": "The stable code of what went wrong."},
+        "error": {"type": "string", "description": "The short, stable title of the error."},
+        "code": {"type": "string", "description": "The stable code of the error."},
         "item_type": {"type": ["string", "null"]},
         "message": {"type": "string", "description": "What happened, for people."},
-        "suggestion": {"type": ["string", "null"], "description": "The way out of an error."},
-        "findings": {"type": "array", "items": {"type": "object"}, "description": "What is wrong in files, place by place."},
-        "truncated": {"type": "boolean", "description": "Whether a part was left out."},
-        "left_out": {"type": "array", "items": {"type": "string"}, "description": "The fields that are not whole."},
+        "suggestion": {"type": ["string", "null"], "description": "How to fix the error."},
+        "findings": {"type": "array", "items": {"type": "object"}, "description": "The findings in files, each with its place."},
+        "truncated": {"type": "boolean", "description": "Whether parts were left out."},
+        "left_out": {"type": "array", "items": {"type": "string"}, "description": "The fields that were shortened."},
         "full_size": {"type": "integer"},
         "full_output_path": {"type": "string", "description": "A file with all of it."},
         "full_output_lost": {"type": "string", "description": "Why there is no such file."},
@@ -52,7 +60,10 @@ fn output(properties: &Value, shapes: &[&[&str]]) -> Value {
             properties.entry(name).or_insert(schema);
         }
     }
-    let mut any: Vec<Value> = shapes.iter().map(|names| json!({"required": names})).collect();
+    let mut any: Vec<Value> = shapes
+        .iter()
+        .map(|names| json!({"required": names}))
+        .collect();
     any.push(json!({"required": ["error", "code", "message"]}));
     json!({"type": "object", "properties": properties, "additionalProperties": true, "anyOf": any})
 }
@@ -90,14 +101,14 @@ fn search() -> Tool {
                 "type": "string",
                 "enum": ["local", "all"],
                 "default": "local",
-                "description": "`local` is the project and the user's own items; `all` adds what is built in.",
+                "description": "`local` is the project and the user's own items; `all` adds built-in items.",
             },
             "limit": {"type": "integer", "minimum": 1, "default": 10},
             "sort_by": {"type": "string", "enum": ["score", "date", "name"], "default": "score"},
             "tool_type": {"type": "string", "description": "Only tools of this type, such as `python` or `bash`."},
             "category": {"type": "string", "description": "Only items of this category, or below it."},
             "tags": {"type": "array", "items": {"type": "string"}, "description": "Only items with all of these."},
-            "dry_run": {"type": "boolean", "description": "Changes nothing here: searching writes nothing."},
+            "dry_run": {"type": "boolean", "description": "No effect: searching only reads."},
             "project_path": project_path(),
         },
         "required": ["item_type", "query"],
@@ -125,7 +136,9 @@ fn search() -> Tool {
         "source": {"type": "string"},
     });
     let output = output(&properties, &[&["results", "total", "query", "source"]]);
-    let hints = ToolAnnotations::with_title("Find items").read_only(true).open_world(false);
+    let hints = ToolAnnotations::with_title("Find items")
+        .read_only(true)
+        .open_world(false);
     let words = "Finds tools, directives (workflows) and knowledge of a project by words. Start here before you write a \
                  script of your own. Then `load` a result to read it and see what it takes, or `execute` it.";
     tool("search", words, input, output, hints)
@@ -144,10 +157,10 @@ fn load() -> Tool {
             },
             "destination": {
                 "type": "string",
-                "enum": ["project", "user"],
-                "description": "Copies the item there; without it nothing is written.",
+                "enum": ["project"],
+                "description": "Copy the item into the project, if the server allows writing items.",
             },
-            "overwrite": {"type": "boolean", "default": false, "description": "Replaces what is at the destination."},
+            "overwrite": {"type": "boolean", "default": false, "description": "Replace an existing item at the destination."},
             "dry_run": dry_run(),
             "project_path": project_path(),
         },
@@ -181,10 +194,12 @@ fn load() -> Tool {
     });
     let output = output(&properties, &[&["name", "path", "content", "source"]]);
     // With `destination` it writes a file, and with `overwrite` it replaces one.
-    let hints =
-        ToolAnnotations::with_title("Read or copy an item").read_only(false).destructive(true).open_world(false);
+    let hints = ToolAnnotations::with_title("Read or copy an item")
+        .read_only(false)
+        .destructive(true)
+        .open_world(false);
     let words = "Reads an item: its text, and the schema of what it takes. Nothing is written unless `destination` is \
-                 given, which copies it between the project and the user's own items. Then `execute` it with \
+                 given, which copies it into the project. Then `execute` it with \
                  `parameters` that fit `input_schema`.";
     tool("load", words, input, output, hints)
 }
@@ -200,8 +215,8 @@ fn execute() -> Tool {
                 "default": "run",
                 "description": "`run` runs a tool or directive and reads knowledge. About a run, with \
                     `parameters.run_id`: `continue` after you did what it waits for or it failed, `status`, `cancel`. What was done: \
-                    `undo` (the newest operation), `redo`, `restore`. About the item itself: `sign`, `validate`, \
-                    `create`, `update`, `delete`.",
+                    `undo` (the newest operation), `redo`, `restore`. About the item itself: `validate`; if the person lets you write items: \
+                    `sign`, `create`, `update`, `delete`.",
             },
             "item_id": item_id(),
             "parameters": {
@@ -217,8 +232,8 @@ fn execute() -> Tool {
                 "enum": ["auto", "explicit"],
                 "description": "Whether changes are committed at once, or by the directive `git_checkpoint`.",
             },
-            "ask": {"type": "boolean", "description": "Lets a person decide about changes before they are committed."},
-            "atomic": {"type": "boolean", "description": "Of a directive: puts back all that its run did if it fails."},
+            "ask": {"type": "boolean", "description": "Ask a person to approve changes before they are committed."},
+            "atomic": {"type": "boolean", "description": "Of a directive: roll back the whole run if it fails."},
             "dry_run": dry_run(),
             "project_path": project_path(),
         },
@@ -248,21 +263,27 @@ fn execute() -> Tool {
         "dry_run": {"type": "boolean"},
     });
     let output = output(&properties, &[&["status"]]);
-    let hints = ToolAnnotations::with_title("Run and manage items").read_only(false).destructive(true).open_world(true);
+    let hints = ToolAnnotations::with_title("Run and manage items")
+        .read_only(false)
+        .destructive(true)
+        .open_world(true);
     let words = "Runs a tool or directive of the project with checkpoints, so that everything can be undone. A directive \
                  may stop with `status: \"waiting\"`: do what `instruction` says, then call `execute` again with `action: \
-                 \"continue\"` and its `run_id`. After edits of your own, run the directive `git_checkpoint`. Also signs, \
-                 validates, creates, updates and deletes items.";
+                 \"continue\"` and its `run_id`. After edits of your own, run the directive `git_checkpoint`. Also \
+                 validates items, and writes them if the person lets you; what you wrote runs after they allowed it.";
     tool("execute", words, input, output, hints)
 }
 
 fn help() -> Tool {
-    let topics: Vec<&str> = crate::item::topic::TOPICS.iter().map(|topic| topic.name).collect();
+    let topics: Vec<&str> = crate::item::topic::TOPICS
+        .iter()
+        .map(|topic| topic.name)
+        .collect();
     let input = json!({
         "type": "object",
         "properties": {
             "topic": {"type": "string", "description": format!("One of {}.", topics.join(", "))},
-            "dry_run": {"type": "boolean", "description": "Changes nothing here: reading writes nothing."},
+            "dry_run": {"type": "boolean", "description": "No effect: help only reads."},
         },
         "additionalProperties": false,
     });
@@ -273,7 +294,10 @@ fn help() -> Tool {
         "topics": {"type": "array", "items": {"type": "string"}},
     });
     let output = output(&properties, &[&["help", "topic", "examples"]]);
-    let hints = ToolAnnotations::with_title("Read about piton").read_only(true).open_world(false);
-    let words = "Explains piton, topic by topic, with examples of calls. Without a topic: what there is.";
+    let hints = ToolAnnotations::with_title("Read about piton")
+        .read_only(true)
+        .open_world(false);
+    let words =
+        "Explains piton by topic, with examples of calls. Without a topic: lists the topics.";
     tool("help", words, input, output, hints)
 }

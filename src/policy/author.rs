@@ -51,7 +51,10 @@ impl Signers {
 
     /// All signers in order; lines that cannot be parsed are skipped.
     pub fn all(&self) -> Vec<Signer> {
-        (1..).zip(self.text.lines()).filter_map(|(line, text)| signer(text, line)).collect()
+        (1..)
+            .zip(self.text.lines())
+            .filter_map(|(line, text)| signer(text, line))
+            .collect()
     }
 
     /// Adds a signer for items only (by `namespaces`).
@@ -59,14 +62,23 @@ impl Signers {
         if !self.text.is_empty() && !self.text.ends_with('\n') {
             self.text.push('\n');
         }
-        let comment = if comment.is_empty() { String::new() } else { format!(" {comment}") };
-        let line = format!("{principal} namespaces=\"{NAMESPACE}\" {}{comment}\n", key.text());
+        let comment = if comment.is_empty() {
+            String::new()
+        } else {
+            format!(" {comment}")
+        };
+        let line = format!(
+            "{principal} namespaces=\"{NAMESPACE}\" {}{comment}\n",
+            key.text()
+        );
         self.text.push_str(&line);
     }
 
     /// Removes lines by number and keeps every other byte.
     pub fn remove(&mut self, lines: &[usize]) {
-        let kept = (1..).zip(self.text.split_inclusive('\n')).filter(|(line, _)| !lines.contains(line));
+        let kept = (1..)
+            .zip(self.text.split_inclusive('\n'))
+            .filter(|(line, _)| !lines.contains(line));
         self.text = kept.map(|(_, text)| text).collect();
     }
 }
@@ -83,13 +95,17 @@ impl Signer {
 
     /// Whether the key is a certificate authority.
     pub fn is_authority(&self) -> bool {
-        self.options.iter().any(|option| option.eq_ignore_ascii_case("cert-authority"))
+        self.options
+            .iter()
+            .any(|option| option.eq_ignore_ascii_case("cert-authority"))
     }
 
     /// Whether a name refers to this line: one of its principals, or the fingerprint of its key.
     pub fn answers_to(&self, name: &str) -> bool {
         let fingerprint = self.key.fingerprint();
-        self.principals.split(',').any(|principal| principal == name)
+        self.principals
+            .split(',')
+            .any(|principal| principal == name)
             || name == fingerprint
             || fingerprint.strip_prefix("SHA256:") == Some(name)
     }
@@ -100,7 +116,8 @@ impl Signer {
             let glob = globset::GlobBuilder::new(pattern).build();
             glob.is_ok_and(|glob| glob.compile_matcher().is_match(NAMESPACE))
         };
-        self.option("namespaces").is_none_or(|namespaces| namespaces.split(',').any(|name| matches(name.trim())))
+        self.option("namespaces")
+            .is_none_or(|namespaces| namespaces.split(',').any(|name| matches(name.trim())))
     }
 }
 
@@ -114,7 +131,10 @@ impl Revoked {
     }
 
     pub fn has(&self, key: &PublicKey) -> bool {
-        self.text.lines().filter_map(|line| public_key(line).ok()).any(|(known, _)| known == *key)
+        self.text
+            .lines()
+            .filter_map(|line| public_key(line).ok())
+            .any(|(known, _)| known == *key)
     }
 
     pub fn add(&mut self, key: &PublicKey, comment: &str) {
@@ -137,13 +157,19 @@ pub fn public_key(text: &str) -> Result<(PublicKey, String), NoPublicKey> {
     }
     let is_said = |line: &&str| !line.is_empty() && !line.starts_with('#');
     let mut lines = text.lines().map(str::trim).filter(is_said);
-    let (Some(line), rest) = (lines.next(), lines.next()) else { return Err(NoPublicKey::Other) };
+    let (Some(line), rest) = (lines.next(), lines.next()) else {
+        return Err(NoPublicKey::Other);
+    };
     if rest.is_some() {
         return Err(NoPublicKey::Several);
     }
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
-    let [kind, base64, comment @ ..] = words.as_slice() else { return Err(NoPublicKey::Other) };
-    let key = PublicKey::decode(base64).filter(|key| key.kind() == Some(*kind)).ok_or(NoPublicKey::Other)?;
+    let [kind, base64, comment @ ..] = words.as_slice() else {
+        return Err(NoPublicKey::Other);
+    };
+    let key = PublicKey::decode(base64)
+        .filter(|key| key.kind() == Some(*kind))
+        .ok_or(NoPublicKey::Other)?;
     Ok((key, comment.join(" ")))
 }
 
@@ -155,7 +181,7 @@ pub fn is_identity(text: &str) -> bool {
 
 /// Parses a line `principals [options] type base64 [comment]`.
 fn signer(text: &str, line: usize) -> Option<Signer> {
-    let words = words(text);
+    let words = split_words(text);
     let (principals, rest) = words.split_first()?;
     if principals.starts_with('#') {
         return None;
@@ -167,13 +193,23 @@ fn signer(text: &str, line: usize) -> Option<Signer> {
         Some((at, key))
     });
     let (at, key) = found.into_iter().next()?;
-    let options = rest.get(..at)?.iter().flat_map(|words| split_options(words)).collect();
+    let options = rest
+        .get(..at)?
+        .iter()
+        .flat_map(|words| split_options(words))
+        .collect();
     let comment = rest.get(at + 2..).unwrap_or_default().join(" ");
-    Some(Signer { principals: principals.trim_matches('"').to_owned(), options, key, comment, line })
+    Some(Signer {
+        principals: principals.trim_matches('"').to_owned(),
+        options,
+        key,
+        comment,
+        line,
+    })
 }
 
 /// Splits at blanks, except within double quotes.
-fn words(text: &str) -> Vec<String> {
+fn split_words(text: &str) -> Vec<String> {
     split(text.trim(), char::is_whitespace)
 }
 
@@ -215,12 +251,19 @@ mod tests {
         signers.add("ada@example.com", &key(), "laptop");
         assert_eq!(
             signers.text(),
-            format!("{others}\nada@example.com namespaces=\"piton-content\" {} laptop\n", key().text())
+            format!(
+                "{others}\nada@example.com namespaces=\"piton-content\" {} laptop\n",
+                key().text()
+            )
         );
         let all = signers.all();
         assert_eq!(all.len(), 1);
         assert_eq!(
-            (all[0].line, all[0].principals.as_str(), all[0].comment.as_str()),
+            (
+                all[0].line,
+                all[0].principals.as_str(),
+                all[0].comment.as_str()
+            ),
             (5, "ada@example.com", "laptop")
         );
         assert_eq!(all[0].option("namespaces"), Some("piton-content"));
@@ -232,10 +275,17 @@ mod tests {
 
     #[test]
     fn options_are_found_wherever_they_stand() {
-        let line = |options: &str| Signers::new(format!("a,b {options} {} c d\n", key().text())).all().remove(0);
+        let line = |options: &str| {
+            Signers::new(format!("a,b {options} {} c d\n", key().text()))
+                .all()
+                .remove(0)
+        };
         let all = line("cert-authority,namespaces=\"git,piton-*\",valid-before=\"20300101Z\"");
         assert!(all.is_authority() && all.is_for_items());
-        assert_eq!((all.option("valid-before"), all.comment.as_str()), (Some("20300101Z"), "c d"));
+        assert_eq!(
+            (all.option("valid-before"), all.comment.as_str()),
+            (Some("20300101Z"), "c d")
+        );
         assert!(!line("namespaces=\"git\"").is_for_items());
         assert!(line("").is_for_items() && line("").answers_to("b"));
     }
@@ -243,15 +293,22 @@ mod tests {
     #[test]
     fn only_one_public_key_is_taken() {
         for (text, expected) in [
-            ("-----BEGIN OPENSSH PRIVATE KEY-----\nx\n", NoPublicKey::Private),
+            (
+                "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n",
+                NoPublicKey::Private,
+            ),
             ("", NoPublicKey::Other),
             ("ssh-ed25519", NoPublicKey::Other),
-            ("ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIKLHrHi7zBh/L3JF0f45dmq4V5eVWEuAT4G4Xncbyfg0", NoPublicKey::Other),
+            (
+                "ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIKLHrHi7zBh/L3JF0f45dmq4V5eVWEuAT4G4Xncbyfg0",
+                NoPublicKey::Other,
+            ),
             (&format!("{0}\n{0}\n", key().text()), NoPublicKey::Several),
         ] {
             assert_eq!(public_key(text).unwrap_err(), expected, "{text}");
         }
-        let (found, comment) = public_key(&format!("# mine\n{} ada@laptop the second\n", key().text())).unwrap();
+        let (found, comment) =
+            public_key(&format!("# mine\n{} ada@laptop the second\n", key().text())).unwrap();
         assert_eq!((found, comment.as_str()), (key(), "ada@laptop the second"));
     }
 
@@ -260,7 +317,10 @@ mod tests {
         let mut revoked = Revoked::new("# gone");
         revoked.add(&key(), "ada@example.com");
         revoked.add(&key(), "again");
-        assert_eq!(revoked.text(), format!("# gone\n{} ada@example.com\n", key().text()));
+        assert_eq!(
+            revoked.text(),
+            format!("# gone\n{} ada@example.com\n", key().text())
+        );
         assert!(revoked.has(&key()));
     }
 

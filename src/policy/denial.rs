@@ -32,24 +32,44 @@ impl fmt::Display for Denial {
 
 /// One message for all denials, grouped by directive.
 pub fn message(denials: &[Denial]) -> String {
-    let told = by_directive(denials).into_iter().map(|(directive, denials)| {
-        let what: Vec<&str> = denials.iter().map(|denial| &*denial.what).collect();
-        format!("directive `{directive}` does not allow to {}", what.join(", "))
-    });
+    let told = by_directive(denials)
+        .into_iter()
+        .map(|(directive, denials)| {
+            let what: Vec<&str> = denials.iter().map(|denial| &*denial.what).collect();
+            format!(
+                "directive `{directive}` does not allow: {}",
+                what.join(", ")
+            )
+        });
     told.collect::<Vec<_>>().join("; ")
 }
 
 /// The hint for all denials: the lines to add, by directive, and the `<deny>`s that forbid the
 /// rest.
 pub fn way_out(denials: &[Denial]) -> String {
-    let told = by_directive(denials).into_iter().flat_map(|(directive, denials)| {
-        let lines: Vec<&str> = denials.iter().filter_map(|denial| denial.allow_with.as_deref()).collect();
-        let add = (!lines.is_empty()).then(|| format!("add {} to the <permissions> of `{directive}`", lines.join(" ")));
-        let mut denies: Vec<&str> = denials.iter().filter_map(|denial| denial.denied_by.as_deref()).collect();
-        denies.dedup();
-        let forbidden = denies.into_iter().map(move |deny| format!("{deny} in `{directive}` forbids it"));
-        add.into_iter().chain(forbidden)
-    });
+    let told = by_directive(denials)
+        .into_iter()
+        .flat_map(|(directive, denials)| {
+            let lines: Vec<&str> = denials
+                .iter()
+                .filter_map(|denial| denial.allow_with.as_deref())
+                .collect();
+            let add = (!lines.is_empty()).then(|| {
+                format!(
+                    "add {} to the <permissions> of `{directive}`",
+                    lines.join(" ")
+                )
+            });
+            let mut denies: Vec<&str> = denials
+                .iter()
+                .filter_map(|denial| denial.denied_by.as_deref())
+                .collect();
+            denies.dedup();
+            let forbidden = denies
+                .into_iter()
+                .map(move |deny| format!("{deny} in `{directive}` forbids it"));
+            add.into_iter().chain(forbidden)
+        });
     told.collect::<Vec<_>>().join("; ")
 }
 
@@ -57,7 +77,10 @@ pub fn way_out(denials: &[Denial]) -> String {
 fn by_directive(denials: &[Denial]) -> Vec<(&str, Vec<&Denial>)> {
     let mut grouped: Vec<(&str, Vec<&Denial>)> = Vec::new();
     for denial in denials {
-        match grouped.iter_mut().find(|(directive, _)| *directive == denial.directive) {
+        match grouped
+            .iter_mut()
+            .find(|(directive, _)| *directive == denial.directive)
+        {
             Some((_, group)) => group.push(denial),
             None => grouped.push((&denial.directive, vec![denial])),
         }

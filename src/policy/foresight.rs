@@ -3,9 +3,9 @@
 //! A need that some grant might still cover is not denied here: [`foresee`] returns only what will
 //! be denied for all parameter values. [`is_used`] tells whether a call can use a grant.
 
-use super::matching::{self, Form};
-use super::need::{self, Need};
-use super::{Authority, Caller, Denial, judge};
+use super::matching::{self, PatternForm};
+use super::need::{self, AccessNeed};
+use super::{Authority, Denial, PolicyCaller, judge};
 use crate::exec::Outline;
 use crate::exec::invocation::Invocation;
 use crate::item::directive::{Access, Grant};
@@ -21,7 +21,7 @@ pub struct Foreknown<'c> {
 }
 
 /// What a directive will certainly deny to a call.
-pub fn foresee(caller: Caller<'_>, call: Foreknown<'_>) -> Vec<Denial> {
+pub fn foresee(caller: PolicyCaller<'_>, call: Foreknown<'_>) -> Vec<Denial> {
     if let Some(invocation) = call.invocation {
         return judge(&Authority::Directives(vec![caller]), invocation).denials;
     }
@@ -34,13 +34,19 @@ pub fn foresee(caller: Caller<'_>, call: Foreknown<'_>) -> Vec<Denial> {
             Ok(_) => {}
         }
     }
-    let is_endpoint = |grant: &Grant| matches!(grant.access, Access::ReadApi { .. } | Access::WriteApi { .. });
+    let is_endpoint = |grant: &Grant| {
+        matches!(
+            grant.access,
+            Access::ReadApi { .. } | Access::WriteApi { .. }
+        )
+    };
     if call.outline.kind == ToolKind::Api && !grants().any(is_endpoint) {
         denials.push(Denial {
             what: "make a request over HTTP".to_owned(),
             directive: caller.name.to_owned(),
             allow_with: Some(
-                r#"<read resource="api" endpoint="…"/> or <write resource="api" endpoint="…"/>"#.to_owned(),
+                r#"<read resource="api" endpoint="…"/> or <write resource="api" endpoint="…"/>"#
+                    .to_owned(),
             ),
             denied_by: None,
         });
@@ -49,10 +55,12 @@ pub fn foresee(caller: Caller<'_>, call: Foreknown<'_>) -> Vec<Denial> {
 }
 
 /// Whether a grant is for the server that a need refers to. The called tool may not be known yet.
-fn is_server(access: &Access, need: &Need<'_>) -> bool {
-    let Access::Mcp { server, .. } = access else { return false };
-    matches!(need, Need::Tool { link, .. } if link.kind == ToolKind::McpServer
-        && matching::is_id(server, link.id.as_str(), Form::Exact))
+fn is_server(access: &Access, need: &AccessNeed<'_>) -> bool {
+    let Access::Mcp { server, .. } = access else {
+        return false;
+    };
+    matches!(need, AccessNeed::Tool { link, .. } if link.kind == ToolKind::McpServer
+        && matching::is_id(server, link.id.as_str(), PatternForm::Exact))
 }
 
 /// Whether a call can use a grant; true when in doubt.
@@ -60,14 +68,19 @@ pub fn is_used(grant: &Grant, call: Foreknown<'_>) -> bool {
     let outline = call.outline;
     let is_request = outline.kind == ToolKind::Api;
     let is_mcp = matches!(outline.kind, ToolKind::McpServer | ToolKind::McpTool);
-    let needs = call.invocation.map_or_else(|| need::of_outline(outline), need::of);
-    let is_needed = needs.iter().any(|need| need.is_allowed_by(&grant.access) || is_server(&grant.access, need));
+    let needs = call
+        .invocation
+        .map_or_else(|| need::of_outline(outline), need::of);
+    let is_needed = needs
+        .iter()
+        .any(|need| need.is_allowed_by(&grant.access) || is_server(&grant.access, need));
     match &grant.access {
         // What a process reads and which commands it starts is not known beforehand.
         Access::Read { .. } | Access::Shell { .. } => is_needed || !is_request,
         Access::Write { path } => {
             let declared = outline.writes.as_deref();
-            !is_request && declared.is_none_or(|globs| globs.iter().any(|glob| may_overlap(glob, path)))
+            !is_request
+                && declared.is_none_or(|globs| globs.iter().any(|glob| may_overlap(glob, path)))
         }
         // An open parameter may be part of the address, and settings may name variables.
         Access::ReadApi { .. } | Access::WriteApi { .. } => {
@@ -75,7 +88,11 @@ pub fn is_used(grant: &Grant, call: Foreknown<'_>) -> bool {
         }
         Access::Env { .. } => is_needed || call.invocation.is_none(),
         Access::Docker { .. } => {
-            outline.kind == ToolKind::Docker || outline.chain.iter().any(|link| link.id.name() == "docker_runtime")
+            outline.kind == ToolKind::Docker
+                || outline
+                    .chain
+                    .iter()
+                    .any(|link| link.id.name() == "docker_runtime")
         }
         Access::Mcp { .. } => is_needed || is_mcp && call.invocation.is_none(),
         Access::Tool { .. } | Access::Item { .. } | Access::Capability { .. } => is_needed,
@@ -86,7 +103,9 @@ pub fn is_used(grant: &Grant, call: Foreknown<'_>) -> bool {
 /// left alone.
 pub fn is_about_calls(access: &Access) -> bool {
     match access {
-        Access::Item { verb, item_type, .. } => verb == "execute" && item_type == "tool",
+        Access::Item {
+            verb, item_type, ..
+        } => verb == "execute" && item_type == "tool",
         Access::Capability { name } => name.starts_with("rye.execute.tool."),
         _ => true,
     }
@@ -96,7 +115,10 @@ pub fn is_about_calls(access: &Access) -> bool {
 fn may_overlap(one: &str, other: &str) -> bool {
     let plain = |glob: &str| -> Vec<String> {
         let parts = glob.split('/').filter(|part| !matches!(*part, "" | "."));
-        parts.take_while(|part| !part.contains(['*', '?', '[', '{', '\\'])).map(str::to_owned).collect()
+        parts
+            .take_while(|part| !part.contains(['*', '?', '[', '{', '\\']))
+            .map(str::to_owned)
+            .collect()
     };
     let (one, other) = (plain(one), plain(other));
     one.iter().zip(&other).all(|(one, other)| one == other)

@@ -7,7 +7,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -21,6 +21,25 @@ pub struct PathGlobs {
     all: GlobSet,
     /// The globs that start with `.ai`.
     items: GlobSet,
+}
+
+/// The folder in which all files of a glob lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GlobRoot {
+    /// The glob as it was written.
+    pub glob: String,
+    /// Relative to the project.
+    pub folder: PathBuf,
+    pub reach: GlobReach,
+}
+
+/// How much of its folder a glob covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GlobReach {
+    Everything,
+    /// Everything if it is a folder; otherwise the glob names a file.
+    Named,
+    Part,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,17 +63,39 @@ impl PathGlobs {
             written.push(text.to_owned());
         }
         let build = |set: GlobSetBuilder| {
-            set.build().map_err(|err| InvalidGlob { glob: written.join(", "), reason: err.kind().to_string() })
+            set.build().map_err(|err| InvalidGlob {
+                glob: written.join(", "),
+                reason: err.kind().to_string(),
+            })
         };
         let (all, items) = (build(all)?, build(items)?);
-        Ok(Self { written, all, items })
+        Ok(Self {
+            written,
+            all,
+            items,
+        })
     }
 
     /// Compiles the valid globs and ignores the others.
     pub(super) fn of_valid<'g>(globs: impl IntoIterator<Item = &'g str>) -> Self {
         let valid = globs.into_iter().filter(|glob| compile(glob).is_ok());
-        let nothing = |_| Self { written: Vec::new(), all: GlobSet::empty(), items: GlobSet::empty() };
+        let nothing = |_| Self {
+            written: Vec::new(),
+            all: GlobSet::empty(),
+            items: GlobSet::empty(),
+        };
         Self::new(valid).unwrap_or_else(nothing)
+    }
+
+    /// Whether one of them names files below `.ai/`.
+    pub(super) fn names_items(&self) -> bool {
+        !self.items.is_empty()
+    }
+
+    /// The folder of each of them that can match a file.
+    pub(super) fn roots(&self) -> Vec<GlobRoot> {
+        let roots = self.written.iter().map(|text| GlobRoot::of(text));
+        roots.flatten().collect()
     }
 
     pub fn written(&self) -> &[String] {
@@ -64,13 +105,44 @@ impl PathGlobs {
     /// Whether one of them covers a file; `path` is relative to the project.
     pub fn covers(&self, path: &Path) -> bool {
         let name = RepoPath::from_bytes(path.as_os_str().as_bytes());
-        let set = if is_item(&name) { &self.items } else { &self.all };
+        let set = if is_item(&name) {
+            &self.items
+        } else {
+            &self.all
+        };
         name.is_safe() && set.is_match(path)
     }
 
     /// Whether one of them matches a file, also below `.ai/`: a deny needs no `.ai/` prefix.
     pub(super) fn touches(&self, path: &Path) -> bool {
         self.all.is_match(path)
+    }
+}
+
+impl GlobRoot {
+    /// `None` if the glob matches no file.
+    fn of(text: &str) -> Option<Self> {
+        let parts: Vec<&str> = text
+            .split('/')
+            .filter(|part| !matches!(*part, "" | "."))
+            .collect();
+        let is_name = |part: &&&str| !part.contains(['*', '?', '[', ']', '{', '}', '\\']);
+        let folder: PathBuf = parts.iter().take_while(is_name).collect();
+        let reach = match parts.get(folder.components().count()..).unwrap_or_default() {
+            [] if parts.is_empty() || text.ends_with('/') || text.ends_with("/.") => {
+                GlobReach::Everything
+            }
+            [] => GlobReach::Named,
+            ["**"] => GlobReach::Everything,
+            _ => GlobReach::Part,
+        };
+        let name = RepoPath::from_bytes(folder.as_os_str().as_bytes());
+        let is_safe = folder.as_os_str().is_empty() || name.is_safe();
+        (is_safe && !text.is_empty()).then(|| Self {
+            glob: text.to_owned(),
+            folder,
+            reach,
+        })
     }
 }
 
@@ -83,11 +155,21 @@ pub fn glob_in_project(text: &str, folder: &Path, project: &Path) -> Result<Stri
     if text.is_empty() {
         return Ok(String::new());
     }
-    let leaves = || InvalidGlob { glob: text.to_owned(), reason: "it leaves the project".to_owned() };
-    let plain = |path: &Path| -> Vec<String> {
-        path.components().filter(|part| *part != Component::RootDir).map(|part| escaped(part.as_os_str())).collect()
+    let leaves = || InvalidGlob {
+        glob: text.to_owned(),
+        reason: "it leaves the project".to_owned(),
     };
-    let start = if text.starts_with('/') { Vec::new() } else { plain(folder) };
+    let plain = |path: &Path| -> Vec<String> {
+        path.components()
+            .filter(|part| *part != Component::RootDir)
+            .map(|part| escaped(part.as_os_str()))
+            .collect()
+    };
+    let start = if text.starts_with('/') {
+        Vec::new()
+    } else {
+        plain(folder)
+    };
     let mut parts = start;
     for part in text.split('/').filter(|part| !matches!(*part, "" | ".")) {
         match (part, parts.last()) {
@@ -97,7 +179,10 @@ pub fn glob_in_project(text: &str, folder: &Path, project: &Path) -> Result<Stri
         }
     }
     let top = plain(project);
-    let inside = parts.strip_prefix(top.as_slice()).ok_or_else(leaves)?.join("/");
+    let inside = parts
+        .strip_prefix(top.as_slice())
+        .ok_or_else(leaves)?
+        .join("/");
     let is_folder = text.ends_with('/') || matches!(text.rsplit('/').next(), Some("." | ".."));
     Ok(match inside.as_str() {
         "" => ".".to_owned(),
@@ -130,12 +215,17 @@ fn escaped(name: &OsStr) -> String {
 
 /// Whether a path lies in `.ai`, compared without case for case-insensitive file systems.
 fn is_item(path: &RepoPath) -> bool {
-    path.components().next().is_some_and(|first| first.eq_ignore_ascii_case(ITEMS.as_bytes()))
+    path.components()
+        .next()
+        .is_some_and(|first| first.eq_ignore_ascii_case(ITEMS.as_bytes()))
 }
 
 /// The globs that a text expands to.
 fn compile(text: &str) -> Result<Vec<Glob>, InvalidGlob> {
-    let parts: Vec<&str> = text.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let parts: Vec<&str> = text
+        .split('/')
+        .filter(|part| !matches!(*part, "" | "."))
+        .collect();
     let is_folder = text.ends_with('/') || text.ends_with("/.");
     let is_glob = is_pattern(text);
     let glob = parts.join("/");
@@ -149,11 +239,20 @@ fn compile(text: &str) -> Result<Vec<Glob>, InvalidGlob> {
     // An absolute path would have lost its first `/` above, and `..` never matches a checked path.
     // Reject both: a deny that can never match gives false safety.
     if text.starts_with('/') || parts.contains(&"..") {
-        return Err(InvalidGlob { glob: text.to_owned(), reason: "it leaves the project".to_owned() });
+        return Err(InvalidGlob {
+            glob: text.to_owned(),
+            reason: "it leaves the project".to_owned(),
+        });
     }
     let build = |glob: &String| {
-        let built = GlobBuilder::new(glob).literal_separator(true).backslash_escape(true).build();
-        built.map_err(|err| InvalidGlob { glob: text.to_owned(), reason: err.kind().to_string() })
+        let built = GlobBuilder::new(glob)
+            .literal_separator(true)
+            .backslash_escape(true)
+            .build();
+        built.map_err(|err| InvalidGlob {
+            glob: text.to_owned(),
+            reason: err.kind().to_string(),
+        })
     };
     meant.iter().map(build).collect()
 }

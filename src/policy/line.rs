@@ -12,7 +12,11 @@ const UNSEEN: &str = "[! -~]";
 
 pub(super) fn of(grant: &Grant) -> String {
     let line = of_access(&grant.access);
-    if grant.deny { format!("<deny>{line}</deny>") } else { line }
+    if grant.deny {
+        format!("<deny>{line}</deny>")
+    } else {
+        line
+    }
 }
 
 /// Ids contain no special characters, so nothing is escaped.
@@ -22,7 +26,10 @@ pub(super) fn tool(id: &str) -> String {
 
 pub(super) fn shell(name: &str) -> String {
     let separates = |c: char| c == ',' || c.is_whitespace();
-    let pattern: String = name.chars().map(|c| if separates(c) || !is_plain(c) { '?' } else { c }).collect();
+    let pattern: String = name
+        .chars()
+        .map(|c| if separates(c) || !is_plain(c) { '?' } else { c })
+        .collect();
     element("shell", &[("commands", &pattern.replace('*', "?"))])
 }
 
@@ -43,14 +50,30 @@ pub(super) fn mcp(server: &str) -> String {
 
 /// A secret part of the path becomes a pattern for one segment.
 pub(super) fn api(http: &Http) -> String {
-    let name = if is_safe(&http.method) { "read" } else { "write" };
+    let name = if is_safe(&http.method) {
+        "read"
+    } else {
+        "write"
+    };
     let begins = match &http.base {
         Base::Variable { written, .. } => written.as_str(),
         Base::Named | Base::Foreign => "",
     };
     let rest = http.endpoint.strip_prefix(begins).unwrap_or(&http.endpoint);
-    let parts: Vec<String> = rest.split(REDACTED).map(|part| exactly(part.as_bytes())).collect();
-    element(name, &[("resource", "api"), ("endpoint", &format!("{} {begins}{}", http.method, parts.join("*")))])
+    let parts: Vec<String> = rest
+        .split(REDACTED)
+        .map(|part| exactly(part.as_bytes()))
+        .collect();
+    element(
+        name,
+        &[
+            ("resource", "api"),
+            (
+                "endpoint",
+                &format!("{} {begins}{}", http.method, parts.join("*")),
+            ),
+        ],
+    )
 }
 
 pub(super) fn docker(network: &str) -> String {
@@ -90,8 +113,15 @@ fn of_access(access: &Access) -> String {
     match access {
         Access::Tool { id, tool_type } => {
             let given = [("id", id), ("tool_type", tool_type)];
-            let given = given.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
-            element("execute", &std::iter::once(("resource", "tool")).chain(given).collect::<Vec<_>>())
+            let given = given
+                .iter()
+                .filter_map(|(name, value)| Some((*name, value.as_deref()?)));
+            element(
+                "execute",
+                &std::iter::once(("resource", "tool"))
+                    .chain(given)
+                    .collect::<Vec<_>>(),
+            )
         }
         Access::Shell { commands } => element("shell", &[("commands", &commands.join(","))]),
         Access::Env { vars } => element("env", &[("vars", &vars.join(","))]),
@@ -100,24 +130,43 @@ fn of_access(access: &Access) -> String {
         Access::ReadApi { endpoint } => api("read", endpoint),
         Access::WriteApi { endpoint } => api("write", endpoint),
         Access::Mcp { server, tools } if tools.is_empty() => element("mcp", &[("name", server)]),
-        Access::Mcp { server, tools } => element("mcp", &[("name", server), ("tools", &tools.join(","))]),
+        Access::Mcp { server, tools } => {
+            element("mcp", &[("name", server), ("tools", &tools.join(","))])
+        }
         Access::Docker { network } => {
             let network = network.iter().map(|network| ("network", &**network));
             element("docker", &network.collect::<Vec<_>>())
         }
-        Access::Item { verb, item_type, id } if [verb, item_type].iter().all(|it| *it == "*") => {
+        Access::Item {
+            verb,
+            item_type,
+            id,
+        } if [verb, item_type].iter().all(|it| *it == "*") => {
             format!("<allow>{}</allow>", escaped(id))
         }
-        Access::Item { verb, item_type, id } if item_type == "*" => format!("<{verb}>{}</{verb}>", escaped(id)),
-        Access::Item { verb, item_type, id } => {
-            format!("<{verb}><{item_type}>{}</{item_type}></{verb}>", escaped(id))
+        Access::Item {
+            verb,
+            item_type,
+            id,
+        } if item_type == "*" => format!("<{verb}>{}</{verb}>", escaped(id)),
+        Access::Item {
+            verb,
+            item_type,
+            id,
+        } => {
+            format!(
+                "<{verb}><{item_type}>{}</{item_type}></{verb}>",
+                escaped(id)
+            )
         }
         Access::Capability { name } => format!("<cap>{}</cap>", escaped(name)),
     }
 }
 
 fn element(name: &str, attributes: &[(&str, &str)]) -> String {
-    let words = attributes.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
+    let words = attributes
+        .iter()
+        .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
     let words: Vec<String> = std::iter::once(name.to_owned()).chain(words).collect();
     format!("<{}/>", words.join(" "))
 }

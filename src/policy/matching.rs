@@ -7,15 +7,15 @@
 use globset::GlobBuilder;
 use serde_json::Value;
 
-use crate::exec::invocation::{EndpointRule, Http, Link};
+use crate::exec::invocation::{ChainLink, EndpointRule, Http};
 use crate::item::directive::Access;
-use crate::item::endpoint::{self, Fit, Reading, Request};
+use crate::item::endpoint::{self, Fit, Request, Strictness};
 use crate::item::store::Layer;
 use crate::item::tool::ToolKind;
 
 /// The type names that a link matches.
 #[derive(Clone, Debug)]
-pub(super) struct Types<'i> {
+pub(super) struct LinkTypes<'i> {
     /// The normalized kind, and the language of the runtime that really runs the script.
     resolved: Vec<String>,
     /// The type as its author wrote it.
@@ -24,7 +24,7 @@ pub(super) struct Types<'i> {
 
 /// How to treat a pattern that is not a valid glob. Parsed directives contain none.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
+pub(super) enum PatternForm {
     /// It matches nothing.
     Exact,
     /// It matches everything.
@@ -32,10 +32,13 @@ pub(super) enum Form {
 }
 
 /// The type names for the languages of built-in runtimes.
-const LANGUAGES: [(&str, &[&str]); 3] =
-    [("python_runtime", &["python"]), ("bash_runtime", &["bash", "shell"]), ("node_runtime", &["node", "javascript"])];
+const LANGUAGES: [(&str, &[&str]); 3] = [
+    ("python_runtime", &["python"]),
+    ("bash_runtime", &["bash", "shell"]),
+    ("node_runtime", &["node", "javascript"]),
+];
 
-pub(super) fn types_of<'i>(link: &'i Link, chain: &'i [Link]) -> Types<'i> {
+pub(super) fn types_of<'i>(link: &'i ChainLink, chain: &'i [ChainLink]) -> LinkTypes<'i> {
     let kind = match serde_json::to_value(link.kind) {
         Ok(Value::String(kind)) => kind,
         _ => String::new(),
@@ -46,56 +49,114 @@ pub(super) fn types_of<'i>(link: &'i Link, chain: &'i [Link]) -> Types<'i> {
     {
         resolved.extend(languages_of(runtime).iter().map(|word| (*word).to_owned()));
         // A built-in runtime runs one language, so the type that the author wrote does not count.
-        if runtime.layer == Layer::Builtin && LANGUAGES.iter().any(|(_, words)| words.contains(&&*link.tool_type)) {
-            return Types { resolved, written: &link.tool_type };
+        if runtime.layer == Layer::Builtin
+            && LANGUAGES
+                .iter()
+                .any(|(_, words)| words.contains(&&*link.tool_type))
+        {
+            return LinkTypes {
+                resolved,
+                written: &link.tool_type,
+            };
         }
     }
     resolved.push(link.tool_type.clone());
-    Types { resolved, written: &link.tool_type }
+    LinkTypes {
+        resolved,
+        written: &link.tool_type,
+    }
 }
 
-fn languages_of(runtime: &Link) -> &'static [&'static str] {
+fn languages_of(runtime: &ChainLink) -> &'static [&'static str] {
     let known = LANGUAGES.iter().find(|(id, _)| *id == runtime.id.name());
     known.map_or(&[], |(_, words)| words)
 }
 
-pub(super) fn allows_tool(access: &Access, link: &Link, types: &Types<'_>) -> bool {
+pub(super) fn allows_tool(access: &Access, link: &ChainLink, types: &LinkTypes<'_>) -> bool {
     let id = link.id.as_str();
     match access {
-        Access::Tool { id: None, tool_type: None } => false,
-        Access::Tool { id: glob, tool_type } => {
-            glob.as_ref().is_none_or(|glob| is_id(glob, id, Form::Exact))
-                && tool_type
-                    .as_ref()
-                    .is_none_or(|glob| types.resolved.iter().any(|it| !it.is_empty() && is_id(glob, it, Form::Exact)))
+        Access::Tool {
+            id: None,
+            tool_type: None,
+        } => false,
+        Access::Tool {
+            id: glob,
+            tool_type,
+        } => {
+            glob.as_ref()
+                .is_none_or(|glob| is_id(glob, id, PatternForm::Exact))
+                && tool_type.as_ref().is_none_or(|glob| {
+                    types
+                        .resolved
+                        .iter()
+                        .any(|it| !it.is_empty() && is_id(glob, it, PatternForm::Exact))
+                })
         }
-        Access::Item { verb, item_type, id: glob } => runs_tools(verb, item_type) && is_either(glob, id, Form::Exact),
-        Access::Capability { name } => tools_of(name).is_some_and(|glob| is_either(glob, id, Form::Exact)),
+        Access::Item {
+            verb,
+            item_type,
+            id: glob,
+        } => runs_tools(verb, item_type) && is_either(glob, id, PatternForm::Exact),
+        Access::Capability { name } => {
+            tools_of(name).is_some_and(|glob| is_either(glob, id, PatternForm::Exact))
+        }
         _ => false,
     }
 }
 
 /// Whether a `<deny>` forbids a tool. The name without its category is enough.
-pub(super) fn denies_tool(access: &Access, link: &Link, types: &Types<'_>) -> bool {
+pub(super) fn denies_tool(access: &Access, link: &ChainLink, types: &LinkTypes<'_>) -> bool {
     let names = [link.id.as_str(), link.id.name()];
-    let is_named = |glob: &str| names.iter().any(|name| is_either(glob, name, Form::Broken));
+    let is_named = |glob: &str| {
+        names
+            .iter()
+            .any(|name| is_either(glob, name, PatternForm::Broken))
+    };
     match access {
         Access::Tool { id, tool_type } => {
             let is_typed = |glob: &str| {
-                let mut all = types.resolved.iter().map(String::as_str).chain([types.written]);
-                all.any(|it| is_id(glob, it, Form::Broken))
+                let mut all = types
+                    .resolved
+                    .iter()
+                    .map(String::as_str)
+                    .chain([types.written]);
+                all.any(|it| is_id(glob, it, PatternForm::Broken))
             };
             id.as_deref().is_none_or(is_named) && tool_type.as_deref().is_none_or(is_typed)
         }
-        Access::Item { verb, item_type, id } => runs_tools(verb, item_type) && is_named(id),
+        Access::Item {
+            verb,
+            item_type,
+            id,
+        } => runs_tools(verb, item_type) && is_named(id),
         // As grants these name no tool and allow nothing; as denials they forbid every tool.
-        Access::Capability { name } if matches!(&**name, "kiwi-mcp" | "kiwi-mcp.all" | "kiwi-mcp.execute") => true,
+        Access::Capability { name }
+            if matches!(&**name, "kiwi-mcp" | "kiwi-mcp.all" | "kiwi-mcp.execute") =>
+        {
+            true
+        }
         Access::Capability { name } => tools_of(name).is_some_and(is_named),
         _ => false,
     }
 }
 
 /// Whether this is `<allow>*</allow>` or `<deny>*</deny>`.
+/// The port of an endpoint that names its host, e.g. `GET https://example.org/**`.
+pub(super) fn port(endpoint: &str) -> Option<u16> {
+    let address = endpoint.rsplit(' ').next().unwrap_or(endpoint);
+    let (scheme, rest) = address.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let usual = match scheme {
+        "http" | "ws" => 80,
+        _ => 443,
+    };
+    // The colons of an IPv6 address are inside of brackets.
+    match host.rsplit_once(':') {
+        Some((_, port)) if !port.contains(']') => port.parse().ok(),
+        _ => Some(usual),
+    }
+}
+
 pub(super) fn is_everything(access: &Access) -> bool {
     matches!(access, Access::Item { verb, item_type, id } if [verb, item_type, id].iter().all(|it| *it == "*"))
 }
@@ -121,28 +182,34 @@ fn tools_of(capability: &str) -> Option<&str> {
     Some(rest)
 }
 
-fn is_either(glob: &str, id: &str, form: Form) -> bool {
+fn is_either(glob: &str, id: &str, form: PatternForm) -> bool {
     is_id(glob, id, form) || is_id(glob, &id.replace('/', "."), form)
 }
 
 /// Whether an id glob matches; `*` and `?` match slashes too.
-pub(super) fn is_id(glob: &str, id: &str, form: Form) -> bool {
+pub(super) fn is_id(glob: &str, id: &str, form: PatternForm) -> bool {
     match GlobBuilder::new(glob).literal_separator(false).build() {
         Ok(glob) => glob.compile_matcher().is_match(id),
-        Err(_) => matches!(form, Form::Broken),
+        Err(_) => matches!(form, PatternForm::Broken),
     }
 }
 
-pub(super) fn endpoint_fit(access: &Access, http: &Http, reading: Reading) -> Fit {
-    let Some(rule) = endpoint_rule(access) else { return Fit::No };
+pub(super) fn endpoint_fit(access: &Access, http: &Http, reading: Strictness) -> Fit {
+    let Some(rule) = endpoint_rule(access) else {
+        return Fit::No;
+    };
     match url::Url::parse(&http.url.value) {
         Ok(url) => {
-            let request = Request { method: &http.method, url: &url, base: &http.base };
+            let request = Request {
+                method: &http.method,
+                url: &url,
+                base: &http.base,
+            };
             endpoint::fit(&rule.endpoint, rule.writes, &request, reading)
         }
         // The URL cannot be parsed, so the destination is unknown: a deny applies, a grant does
         // not.
-        Err(_) if reading == Reading::Wide => Fit::ThisHost,
+        Err(_) if reading == Strictness::Wide => Fit::ThisHost,
         Err(_) => Fit::No,
     }
 }
@@ -150,15 +217,22 @@ pub(super) fn endpoint_fit(access: &Access, http: &Http, reading: Reading) -> Fi
 /// The permission as a rule that redirects are checked against.
 pub(super) fn endpoint_rule(access: &Access) -> Option<EndpointRule> {
     match access {
-        Access::ReadApi { endpoint } => Some(EndpointRule { endpoint: endpoint.clone(), writes: false }),
-        Access::WriteApi { endpoint } => Some(EndpointRule { endpoint: endpoint.clone(), writes: true }),
+        Access::ReadApi { endpoint } => Some(EndpointRule {
+            endpoint: endpoint.clone(),
+            writes: false,
+        }),
+        Access::WriteApi { endpoint } => Some(EndpointRule {
+            endpoint: endpoint.clone(),
+            writes: true,
+        }),
         _ => None,
     }
 }
 
 /// Whether the name of a command or variable matches a pattern with `*` and `?`.
 pub(super) fn is_name(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut from) = (0, 0);
     // Where to continue when the text after the last `*` does not match: that star takes one more
     // character.
@@ -174,7 +248,9 @@ pub(super) fn is_name(pattern: &str, name: &str) -> bool {
                 from += 1;
             }
             _ => {
-                let Some((starred, taken)) = star else { return false };
+                let Some((starred, taken)) = star else {
+                    return false;
+                };
                 star = Some((starred, taken + 1));
                 at = starred + 1;
                 from = taken + 1;

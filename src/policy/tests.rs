@@ -6,13 +6,16 @@ use std::time::Duration;
 use serde_json::Map;
 
 use super::*;
-use crate::exec::invocation::{Action, Container, Image, Limits, Link, Network, Process, Text, User};
+use crate::exec::invocation::{
+    Action, ChainLink, Container, ContainerImage, ContainerNetwork, MaskedText, Process,
+    ResourceLimits, User,
+};
 use crate::item::directive;
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::signature::Integrity;
 use crate::item::source::SourceFile;
 use crate::item::store::Layer;
-use crate::item::tool::{Isolation, Outputs, Requires, ToolKind};
+use crate::item::tool::{Isolation, Requires, ToolKind, ToolOutputs};
 
 mod containers;
 mod endpoints;
@@ -27,15 +30,23 @@ fn grants(permissions: &str) -> Vec<Grant> {
          <process><step name=\"a\"><action>x</action></step></process>\n</directive>\n```\n"
     );
     let mut findings = Findings::new(Path::new("d.md"), Strength::Lenient);
-    let source = SourceFile { path: PathBuf::from("d.md"), text, marked: false };
+    let source = SourceFile {
+        path: PathBuf::from("d.md"),
+        text,
+        marked: false,
+    };
     let directive = directive::parse(&source, &mut findings).expect("a directive");
-    let errors: Vec<_> = findings.as_slice().iter().filter(|it| it.severity == Severity::Error).collect();
+    let errors: Vec<_> = findings
+        .as_slice()
+        .iter()
+        .filter(|it| it.severity == Severity::Error)
+        .collect();
     assert!(errors.is_empty(), "{permissions}: {errors:?}");
     directive.permissions
 }
 
-fn link(id: &str, tool_type: &str, kind: ToolKind, layer: Layer) -> Link {
-    Link {
+fn link(id: &str, tool_type: &str, kind: ToolKind, layer: Layer) -> ChainLink {
+    ChainLink {
         id: id.parse().expect("an id"),
         version: "1.0.0".to_owned(),
         tool_type: tool_type.to_owned(),
@@ -46,22 +57,23 @@ fn link(id: &str, tool_type: &str, kind: ToolKind, layer: Layer) -> Link {
     }
 }
 
-fn invocation(chain: Vec<Link>) -> Invocation {
+fn invocation(chain: Vec<ChainLink>) -> Invocation {
     Invocation {
         chain,
         command: None,
         parameters: Map::new(),
         action: Action::Process(Process {
-            program: Text::plain("bash"),
+            program: MaskedText::plain("bash"),
             arguments: Vec::new(),
             folder: PathBuf::from("/project"),
             environment: std::collections::BTreeMap::new(),
             input: Vec::new(),
             script: None,
             python: None,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             install_check: None,
             install_guide: None,
+            program_place: None,
         }),
         timeout: Duration::from_secs(1),
         isolation: Isolation::Standard,
@@ -70,7 +82,8 @@ fn invocation(chain: Vec<Link>) -> Invocation {
         variables: Vec::new(),
         mutates_state: None,
         writes: None,
-        outputs: Outputs::default(),
+        caches: Vec::new(),
+        outputs: ToolOutputs::default(),
         output_schema: None,
         origins: std::collections::BTreeMap::new(),
     }
@@ -81,19 +94,34 @@ fn script(id: &str, tool_type: &str, runtime: &str) -> Invocation {
     invocation(vec![
         link(id, tool_type, ToolKind::Script, Layer::Project),
         link(runtime, "runtime", ToolKind::Runtime, Layer::Builtin),
-        link("subprocess", "primitive", ToolKind::Primitive, Layer::Builtin),
+        link(
+            "subprocess",
+            "primitive",
+            ToolKind::Primitive,
+            Layer::Builtin,
+        ),
     ])
 }
 
-fn container(network: Network) -> Invocation {
+fn container(network: ContainerNetwork) -> Invocation {
     let mut invocation = invocation(vec![
         link("box", "docker", ToolKind::Docker, Layer::Project),
-        link("docker_runtime", "runtime", ToolKind::Runtime, Layer::Builtin),
-        link("http_client", "primitive", ToolKind::Primitive, Layer::Builtin),
+        link(
+            "docker_runtime",
+            "runtime",
+            ToolKind::Runtime,
+            Layer::Builtin,
+        ),
+        link(
+            "http_client",
+            "primitive",
+            ToolKind::Primitive,
+            Layer::Builtin,
+        ),
     ]);
     invocation.action = Action::Container(Box::new(Container {
         engines: Vec::new(),
-        image: Image::Named("alpine:3".to_owned()),
+        image: ContainerImage::Named("alpine:3".to_owned()),
         command: Vec::new(),
         entrypoint: None,
         folder: None,
@@ -102,14 +130,20 @@ fn container(network: Network) -> Invocation {
         user: User::Caller,
         environment: std::collections::BTreeMap::new(),
         input: Vec::new(),
-        limits: Limits::default(),
+        limits: ResourceLimits::default(),
     }));
     invocation
 }
 
 fn judge_by(permissions: &str, invocation: &Invocation) -> Verdict {
     let grants = grants(permissions);
-    judge(&Authority::Directives(vec![Caller { name: "d", grants: &grants }]), invocation)
+    judge(
+        &Authority::Directives(vec![PolicyCaller {
+            name: "d",
+            grants: &grants,
+        }]),
+        invocation,
+    )
 }
 
 fn allows(permissions: &str, invocation: &Invocation) -> bool {

@@ -1,8 +1,8 @@
-//! The stable codes of everything that a user can be told.
+//! The stable codes of all problems.
 //!
-//! One table: the name, the level, and one line of what it means. Every code has a section in
-//! `docs/reference/codes.md`: findings with a failing and a corrected example, the others with a cause and a way out.
-//! A test keeps table and page equal. Code compares variants, never the names.
+//! One table: the name, the level, and a one-line meaning. Every code has a section in
+//! `docs/reference/codes.md`: findings with a failing and a corrected example, the others with a
+//! cause and a fix. A test keeps table and page equal. Code compares variants, never names.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Where a code is reported, and how severe its findings are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
+pub enum CodeLevel {
     /// Always an error.
     Error,
     /// Always a warning.
@@ -37,7 +37,7 @@ macro_rules! codes {
             /// Every code of this version, in the order of the documentation.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// The code of a name, as it stands in a journal.
+            /// The code with a name in a journal.
             fn named(name: &str) -> Self {
                 match name {
                     $($name => Self::$variant,)*
@@ -45,17 +45,16 @@ macro_rules! codes {
                 }
             }
 
-            /// The code as it is printed.
+            /// The printed code.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* Self::Other(OtherCode(name)) => name }
             }
 
-            /// How severe its findings are.
-            pub fn level(self) -> Level {
-                match self { $(Self::$variant => Level::$level,)* Self::Other(_) => Level::RunTime }
+            pub fn level(self) -> CodeLevel {
+                match self { $(Self::$variant => CodeLevel::$level,)* Self::Other(_) => CodeLevel::RunTime }
             }
 
-            /// What it means, in one line.
+            /// A one-line explanation.
             pub fn summary(self) -> &'static str {
                 match self {
                     $(Self::$variant => $summary,)*
@@ -74,12 +73,12 @@ codes! {
     NotUtf8 "NOT_UTF8" Error "the file is not valid UTF-8"
     EmptyFile "EMPTY_FILE" Error "the file has no content"
     PathEscape "PATH_ESCAPE" Error "a path leaves the folder it must stay in"
-    InvalidPath "INVALID_PATH" Error "a path holds characters that no path may hold"
+    InvalidPath "INVALID_PATH" Error "a path contains characters that are not allowed"
     // Documents.
     YamlSyntax "YAML_SYNTAX" Error "the YAML cannot be parsed"
     YamlTag "YAML_TAG" Error "YAML tags are not accepted"
     YamlMergeKey "YAML_MERGE_KEY" Error "YAML merge keys are not accepted"
-    YamlManyDocuments "YAML_MANY_DOCUMENTS" Error "the file holds more than one YAML document"
+    YamlManyDocuments "YAML_MANY_DOCUMENTS" Error "the file contains more than one YAML document"
     RepetitionLimit "REPETITION_LIMIT" Error "aliases repeat more content than is accepted"
     NestingLimit "NESTING_LIMIT" Error "the content is nested too deeply"
     DuplicateKey "DUPLICATE_KEY" Error "a key is given twice"
@@ -92,16 +91,16 @@ codes! {
     MissingRequiredField "MISSING_REQUIRED_FIELD" Error "a required field is missing"
     MissingRecommendedField "MISSING_RECOMMENDED_FIELD" Warning "a field that readers and search rely on is missing"
     InvalidType "INVALID_TYPE" Error "a field has the wrong type"
-    InvalidEnumValue "INVALID_ENUM_VALUE" Error "a value is not one of those allowed"
+    InvalidEnumValue "INVALID_ENUM_VALUE" Error "a value is not in the list of allowed values"
     UnknownEnumValue "UNKNOWN_ENUM_VALUE" ErrorWhenStrict "a value outside the documented list that files in the wild use"
     InvalidSemver "INVALID_SEMVER" Error "a version is not MAJOR.MINOR.PATCH"
     UnquotedVersion "UNQUOTED_VERSION" ErrorWhenStrict "a version is written as a number"
     NamingConvention "NAMING_CONVENTION" Warning "a name does not follow the naming convention"
-    InvalidId "INVALID_ID" Error "an id holds characters that no id may hold"
+    InvalidId "INVALID_ID" Error "an id contains characters that are not allowed"
     DuplicateId "DUPLICATE_ID" Error "two items in one layer have the same id"
     DuplicateName "DUPLICATE_NAME" Error "two steps, inputs or parameters have the same name"
-    UnknownField "UNKNOWN_FIELD" ErrorWhenStrict "a field is not known"
-    CategoryMismatch "CATEGORY_MISMATCH" Warning "the category differs from the folder the item lies in"
+    UnknownField "UNKNOWN_FIELD" ErrorWhenStrict "a field is unknown"
+    CategoryMismatch "CATEGORY_MISMATCH" Warning "the category differs from the folder of the item"
     NameMismatch "NAME_MISMATCH" Warning "the file is not named after the item"
     Unsigned "UNSIGNED" Warning "the item has no integrity stamp"
     HashMismatch "HASH_MISMATCH" Error "the content differs from what was stamped"
@@ -109,24 +108,24 @@ codes! {
     ForeignStamp "FOREIGN_STAMP" Warning "the stamp is of another kind and cannot be checked"
     UncoveredScript "UNCOVERED_SCRIPT" Warning "the stamp of a manifest does not cover the script beside it"
     // Directives.
-    NoDirective "NO_DIRECTIVE" Error "the file holds no directive"
-    ManyDirectives "MANY_DIRECTIVES" Error "the file holds more than one directive"
-    UnfencedDirective "UNFENCED_DIRECTIVE" ErrorWhenStrict "the directive does not stand in a fenced xml block"
-    TextAfterDirective "TEXT_AFTER_DIRECTIVE" Error "text stands between the directive and the end of its fence"
-    UnknownElement "UNKNOWN_ELEMENT" Warning "an element is not known; it is kept and has no effect"
-    UnknownPermission "UNKNOWN_PERMISSION" Error "a permission element is not known"
+    NoDirective "NO_DIRECTIVE" Error "the file contains no directive"
+    ManyDirectives "MANY_DIRECTIVES" Error "the file contains more than one directive"
+    UnfencedDirective "UNFENCED_DIRECTIVE" ErrorWhenStrict "the directive is not in a fenced xml block"
+    TextAfterDirective "TEXT_AFTER_DIRECTIVE" Error "there is text between the directive and the end of its fence"
+    UnknownElement "UNKNOWN_ELEMENT" Warning "an element is unknown; it is kept and has no effect"
+    UnknownPermission "UNKNOWN_PERMISSION" Error "a permission element is unknown"
     GrantWithoutEffect "GRANT_WITHOUT_EFFECT" Warning "a permission grants nothing"
     MissingGrant "MISSING_GRANT" Error "a step needs a permission that the directive does not grant"
-    UnusedGrant "UNUSED_GRANT" Warning "no step that can be reached uses a grant"
+    UnusedGrant "UNUSED_GRANT" Warning "no step uses a grant"
     UnknownReference "UNKNOWN_REFERENCE" Error "a placeholder names an input or step that does not exist"
     InvalidTemplate "INVALID_TEMPLATE" Error "a placeholder is malformed"
     InvalidExpression "INVALID_EXPRESSION" Error "an expression cannot be parsed"
     AmbiguousStep "AMBIGUOUS_STEP" Error "a step does more than one thing, or nothing"
-    UnknownItem "UNKNOWN_ITEM" ErrorWhenStrict "an item that is named does not exist"
+    UnknownItem "UNKNOWN_ITEM" ErrorWhenStrict "a referenced item does not exist"
     DirectiveCycle "DIRECTIVE_CYCLE" Error "a directive calls itself, and no condition ends it"
-    InvalidParameter "INVALID_PARAMETER" Error "a parameter does not fit the tool that is called"
+    InvalidParameter "INVALID_PARAMETER" Error "a parameter does not match the called tool"
     // Tools.
-    MissingMetadata "MISSING_METADATA" Error "a script says nothing about itself"
+    MissingMetadata "MISSING_METADATA" Error "a script has no metadata"
     ConflictingField "CONFLICTING_FIELD" Warning "a field is given in two places with different values"
     CodeNotExecuted "CODE_NOT_EXECUTED" Warning "project code is never executed to read metadata"
     PrimitiveShadowed "PRIMITIVE_SHADOWED" Warning "a project file describes a primitive and is ignored"
@@ -154,23 +153,24 @@ codes! {
     // Knowledge.
     MissingFrontMatter "MISSING_FRONT_MATTER" Error "the file has no YAML front matter"
     // Settings.
-    UnknownSetting "UNKNOWN_SETTING" Warning "a setting is not known"
+    UnknownSetting "UNKNOWN_SETTING" Warning "a setting is unknown"
+    CacheNotAllowed "CACHE_NOT_ALLOWED" Warning "a tool declares a cache in a folder that the user has not allowed"
     SettingIgnored "SETTING_IGNORED" Warning "a project may not loosen this setting"
     // Commands and calls.
-    Usage "USAGE" RunTime "the command line or call asks for something that does not go together"
+    Usage "USAGE" RunTime "the command line or call is contradictory"
     InvalidArgument "INVALID_ARGUMENT" RunTime "an argument of an MCP call has the wrong type or value"
     MissingArgument "MISSING_ARGUMENT" RunTime "a required argument of an MCP call is missing"
-    UnknownTopic "UNKNOWN_TOPIC" RunTime "there is no help page of that name"
-    CannotRead "CANNOT_READ" RunTime "a file or folder that was named cannot be read"
+    UnknownTopic "UNKNOWN_TOPIC" RunTime "there is no help page with that name"
+    CannotRead "CANNOT_READ" RunTime "a given file or folder cannot be read"
     CannotWrite "CANNOT_WRITE" RunTime "a file cannot be written"
-    InvalidFile "INVALID_FILE" RunTime "a file that was named is not valid"
+    InvalidFile "INVALID_FILE" RunTime "a given file is invalid"
     FilesInTheWay "FILES_IN_THE_WAY" RunTime "files exist where new ones would be written"
     NotConfirmed "NOT_CONFIRMED" RunTime "something that cannot be undone needs a confirmation"
     Interrupted "INTERRUPTED" RunTime "the user or the client stopped it"
-    TimedOut "TIMED_OUT" RunTime "it took longer than it may take"
-    Internal "INTERNAL" RunTime "piton failed in a way that it does not expect"
+    TimedOut "TIMED_OUT" RunTime "the time limit was exceeded"
+    Internal "INTERNAL" RunTime "piton failed unexpectedly"
     // Projects and settings.
-    NoWorkingFolder "NO_WORKING_FOLDER" RunTime "the current folder does not exist any more"
+    NoWorkingFolder "NO_WORKING_FOLDER" RunTime "the current folder no longer exists"
     NotAFolder "NOT_A_FOLDER" RunTime "a path that should be a folder is not one"
     NotAProject "NOT_A_PROJECT" RunTime "the folder cannot be a project"
     InvalidVariable "INVALID_VARIABLE" RunTime "an environment variable has a value that piton cannot use"
@@ -182,66 +182,67 @@ codes! {
     BareRepository "BARE_REPOSITORY" RunTime "the repository has no work tree"
     WorkTreeTooBroad "WORK_TREE_TOO_BROAD" RunTime "the work tree is the home folder or the whole file system"
     ForeignOwner "FOREIGN_OWNER" RunTime "the repository belongs to another user"
-    OperationInProgress "OPERATION_IN_PROGRESS" RunTime "git is in the middle of a merge, rebase or similar operation"
-    UnmergedIndex "UNMERGED_INDEX" RunTime "the index holds merge conflicts"
-    UnsupportedRepository "UNSUPPORTED_REPOSITORY" RunTime "the repository uses something that piton does not support"
+    OperationInProgress "OPERATION_IN_PROGRESS" RunTime "a merge, rebase or similar git operation is in progress"
+    UnmergedIndex "UNMERGED_INDEX" RunTime "the index has merge conflicts"
+    UnsupportedRepository "UNSUPPORTED_REPOSITORY" RunTime "the repository uses a feature that piton does not support"
     NoIdentity "NO_IDENTITY" RunTime "git does not know who commits"
     InvalidDate "INVALID_DATE" RunTime "a date for git cannot be read"
     IndexLocked "INDEX_LOCKED" RunTime "another git process holds the index"
     RefLocked "REF_LOCKED" RunTime "another git process holds a ref"
     FileChanging "FILE_CHANGING" RunTime "a file changes while piton reads it"
     OverBudget "OVER_BUDGET" RunTime "a snapshot would be larger than the limit"
-    DiskFull "DISK_FULL" RunTime "there is no room on the disk"
-    DirtyOverlap "DIRTY_OVERLAP" RunTime "the step changed files that hold your own uncommitted changes"
+    DiskFull "DISK_FULL" RunTime "the disk is full"
+    DirtyOverlap "DIRTY_OVERLAP" RunTime "the step overlaps your uncommitted changes"
     EditedSince "EDITED_SINCE" RunTime "files were edited after the step wrote them"
-    SecretFound "SECRET_FOUND" RunTime "a file holds what looks like a secret"
+    SecretFound "SECRET_FOUND" RunTime "a file contains a possible secret"
     HeadMoved "HEAD_MOVED" RunTime "the branch got other commits meanwhile"
     BranchSwitched "BRANCH_SWITCHED" RunTime "another branch was checked out meanwhile"
     HookFailed "HOOK_FAILED" RunTime "a git hook of the repository refused the commit"
     SigningFailed "SIGNING_FAILED" RunTime "git could not sign the commit"
     FilterFailed "FILTER_FAILED" RunTime "a filter of git failed"
     FilterChanged "FILTER_CHANGED" RunTime "a filter was changed during the run"
+    SigningChanged "SIGNING_CHANGED" RunTime "the signing settings of git were changed during the run"
     ChangedSince "CHANGED_SINCE" RunTime "files changed after what is being undone or redone"
     UnwritableFile "UNWRITABLE_FILE" RunTime "a file cannot be changed"
-    RepositoryLeft "REPOSITORY_LEFT" RunTime "a nested repository was left where it is"
+    RepositoryLeft "REPOSITORY_LEFT" RunTime "a nested repository was left alone"
     InvalidMessage "INVALID_MESSAGE" RunTime "a commit message cannot be used"
     InvalidIndex "INVALID_INDEX" RunTime "the index of git cannot be read"
     IgnoredByGit "IGNORED_BY_GIT" RunTime "git ignores a file that would be changed"
-    OutsideCheckpoints "OUTSIDE_CHECKPOINTS" RunTime "no snapshot can hold a file that would be changed"
+    OutsideCheckpoints "OUTSIDE_CHECKPOINTS" RunTime "no snapshot can cover a file that would be changed"
     GitProgramFailed "GIT_PROGRAM_FAILED" RunTime "the `git` program failed"
     GitFailed "GIT_FAILED" RunTime "the repository could not be read or written"
     IoFailed "IO_FAILED" RunTime "the file system failed"
     Missing "MISSING" RunTime "an object is not in the repository"
-    UnknownRemote "UNKNOWN_REMOTE" RunTime "there is no remote of that name"
+    UnknownRemote "UNKNOWN_REMOTE" RunTime "there is no remote with that name"
     RemoteFailed "REMOTE_FAILED" RunTime "the remote could not be reached"
-    LogRefused "LOG_REFUSED" RunTime "the remote did not accept the log of a run"
+    LogRefused "LOG_REFUSED" RunTime "the remote rejected the log of a run"
     CheckpointFailed "CHECKPOINT_FAILED" RunTime "the changes of a call were not committed"
     NotAttributed "NOT_ATTRIBUTED" RunTime "changes cannot be attributed to the step for certain"
     NoSuchPath "NO_SUCH_PATH" RunTime "there is no such file or folder"
-    OutsidePath "OUTSIDE_PATH" RunTime "a path lies outside of the work tree"
+    OutsidePath "OUTSIDE_PATH" RunTime "a path is outside of the work tree"
     // Runs and steps.
-    NotFound "NOT_FOUND" RunTime "what was named does not exist"
-    Ambiguous "AMBIGUOUS" RunTime "a prefix fits more than one run, step or commit"
+    NotFound "NOT_FOUND" RunTime "the given name does not exist"
+    Ambiguous "AMBIGUOUS" RunTime "a prefix matches more than one run, step or commit"
     NoCommit "NO_COMMIT" RunTime "the step has no commit"
     NoSnapshot "NO_SNAPSHOT" RunTime "the step has no snapshot"
     Locked "LOCKED" RunTime "another run works in this worktree"
     LockFailed "LOCK_FAILED" RunTime "the lock of the worktree cannot be taken"
-    RunWaits "RUN_WAITS" RunTime "a run of a directive is not finished in this worktree"
+    RunWaits "RUN_WAITS" RunTime "a run of a directive is unfinished in this worktree"
     WaitsElsewhere "WAITS_ELSEWHERE" RunTime "the run waits in another work tree"
     NotResumable "NOT_RESUMABLE" RunTime "the run cannot be resumed"
     NothingWaits "NOTHING_WAITS" RunTime "no run waits here"
     WrongAnswer "WRONG_ANSWER" RunTime "the waiting step needs another kind of answer"
     ChangedSinceShown "CHANGED_SINCE_SHOWN" RunTime "the files changed after they were shown for approval"
-    InvalidInputs "INVALID_INPUTS" RunTime "the inputs do not fit the directive"
-    DirectiveNotFound "DIRECTIVE_NOT_FOUND" RunTime "there is no directive of that name"
+    InvalidInputs "INVALID_INPUTS" RunTime "the inputs do not match the directive"
+    DirectiveNotFound "DIRECTIVE_NOT_FOUND" RunTime "there is no directive with that name"
     RequirementNotFound "REQUIREMENT_NOT_FOUND" RunTime "a directive requires another one that cannot be used"
     TooDeep "TOO_DEEP" RunTime "directives are nested too deeply"
     ItemChanged "ITEM_CHANGED" RunTime "an item changed since the run began"
-    PinDamaged "PIN_DAMAGED" RunTime "the copies of the items that a run began with were changed"
+    PinDamaged "PIN_DAMAGED" RunTime "the saved items of a run were changed"
     WriteFailed "WRITE_FAILED" RunTime "piton could not write its own files"
     SignalsFailed "SIGNALS_FAILED" RunTime "piton cannot listen for signals"
     RecoveryFailed "RECOVERY_FAILED" RunTime "an interrupted run could not be recovered"
-    Unfinished "UNFINISHED" RunTime "the work was not brought to its end"
+    Unfinished "UNFINISHED" RunTime "the work was not completed"
     Cancelled "CANCELLED" RunTime "the run was cancelled"
     CommandFailed "COMMAND_FAILED" RunTime "the command of the step failed"
     StepFailed "STEP_FAILED" RunTime "a person or an agent reported that a manual step failed"
@@ -250,8 +251,8 @@ codes! {
     AgentFailed "AGENT_FAILED" RunTime "the program of the agent failed"
     LimitReached "LIMIT_REACHED" RunTime "a limit of the directive was reached"
     PermissionDenied "PERMISSION_DENIED" RunTime "the directive does not permit the call"
-    WriteDenied "WRITE_DENIED" RunTime "a step wrote files that it may not write"
-    UndeclaredMutation "UNDECLARED_MUTATION" RunTime "a tool changed files and does not say that it does"
+    WriteDenied "WRITE_DENIED" RunTime "a step wrote files without permission"
+    UndeclaredMutation "UNDECLARED_MUTATION" RunTime "a tool changed files without declaring it"
     InvalidValue "INVALID_VALUE" RunTime "a value of a directive cannot be computed"
     UndefinedName "UNDEFINED_NAME" RunTime "a placeholder has no value"
     EnvironmentMissing "ENVIRONMENT_MISSING" RunTime "an environment variable is not set"
@@ -270,7 +271,7 @@ codes! {
     MergeConflict "MERGE_CONFLICT" RunTime "the commits of the run conflict with the branch"
     RunNotEnded "RUN_NOT_ENDED" RunTime "the run has not ended"
     AlreadyFinished "ALREADY_FINISHED" RunTime "the run was closed before"
-    NotEnded "NOT_ENDED" RunTime "the run goes on and cannot be restarted"
+    NotEnded "NOT_ENDED" RunTime "the run has not ended and cannot be restarted"
     NoSuchStep "NO_SUCH_STEP" RunTime "the run has no such step"
     StepGone "STEP_GONE" RunTime "the step is no longer in the directive"
     NoCheckpoints "NO_CHECKPOINTS" RunTime "the run took no checkpoints"
@@ -280,8 +281,8 @@ codes! {
     NothingToAccept "NOTHING_TO_ACCEPT" RunTime "there is nothing to accept"
     NotAcceptable "NOT_ACCEPTABLE" RunTime "the difference cannot be accepted"
     NotCommitted "NOT_COMMITTED" RunTime "the item is not committed"
-    InsideProject "INSIDE_PROJECT" RunTime "the folder for worktrees lies inside the project"
-    UncommittedWork "UNCOMMITTED_WORK" RunTime "the worktree holds uncommitted work"
+    InsideProject "INSIDE_PROJECT" RunTime "the folder for worktrees is inside the project"
+    UncommittedWork "UNCOMMITTED_WORK" RunTime "the worktree has uncommitted changes"
     WorktreeKept "WORKTREE_KEPT" RunTime "the worktree could not be removed"
     // Tools.
     UnsupportedTool "UNSUPPORTED_TOOL" RunTime "the item cannot be called as a tool"
@@ -307,7 +308,7 @@ codes! {
     NoJson "NO_JSON" RunTime "the result of the tool cannot be written as JSON"
     NoResult "NO_RESULT" RunTime "the tool ended without a result"
     ResultTooLarge "RESULT_TOO_LARGE" RunTime "the result of the tool is too large"
-    OutputContract "OUTPUT_CONTRACT" RunTime "the result does not fit the declared outputs"
+    OutputContract "OUTPUT_CONTRACT" RunTime "the result does not match the declared outputs"
     ParserFailed "PARSER_FAILED" RunTime "the output of the tool could not be parsed"
     CallLimit "CALL_LIMIT" RunTime "a meta tool made too many calls"
     NotAggregated "NOT_AGGREGATED" RunTime "a meta tool called a tool that it does not list"
@@ -319,18 +320,18 @@ codes! {
     ScriptReturn "SCRIPT_RETURN" RunTime "a JavaScript function returned something that it may not return"
     // HTTP, MCP and containers.
     NetworkFailed "NETWORK_FAILED" RunTime "the server could not be reached"
-    NoAnswer "NO_ANSWER" RunTime "the call was sent and no answer came"
-    AddressRefused "ADDRESS_REFUSED" RunTime "the address may not be called"
+    NoAnswer "NO_ANSWER" RunTime "the call was sent and got no answer"
+    AddressRefused "ADDRESS_REFUSED" RunTime "the address is not allowed"
     RedirectRefused "REDIRECT_REFUSED" RunTime "a redirect was not followed"
     HttpStatus "HTTP_STATUS" RunTime "the server answered with an error"
     BadResponse "BAD_RESPONSE" RunTime "the answer cannot be used"
-    ContainerEngine "CONTAINER_ENGINE" RunTime "no container engine answers"
-    ImageUnavailable "IMAGE_UNAVAILABLE" RunTime "the image is not there and cannot be pulled"
+    ContainerEngine "CONTAINER_ENGINE" RunTime "no container engine responds"
+    ImageUnavailable "IMAGE_UNAVAILABLE" RunTime "the image does not exist locally and cannot be pulled"
     BuildFailed "BUILD_FAILED" RunTime "the image could not be built"
-    ContainerFailed "CONTAINER_FAILED" RunTime "the container could not be made or started"
-    OutOfMemory "OUT_OF_MEMORY" RunTime "the container needed more memory than it may have"
+    ContainerFailed "CONTAINER_FAILED" RunTime "the container could not be created or started"
+    OutOfMemory "OUT_OF_MEMORY" RunTime "the container exceeded its memory limit"
     McpServerFailed "MCP_SERVER_FAILED" RunTime "the MCP server of a tool could not be started, or ended"
-    McpProtocol "MCP_PROTOCOL" RunTime "the MCP server of a tool sent something that the protocol does not allow"
+    McpProtocol "MCP_PROTOCOL" RunTime "the MCP server of a tool violated the protocol"
     McpNoTool "MCP_NO_TOOL" RunTime "the MCP server has no such tool"
     McpChanged "MCP_CHANGED" RunTime "the MCP server describes a tool differently than before"
     McpToolError "MCP_TOOL_ERROR" RunTime "the tool of an MCP server reported an error"
@@ -338,10 +339,10 @@ codes! {
     DefinitionsUnusable "DEFINITIONS_UNUSABLE" RunTime "the file with accepted MCP tools cannot be used"
     // Items.
     NotAnItem "NOT_AN_ITEM" RunTime "the file is neither a directive, a tool nor knowledge"
-    InvalidItem "INVALID_ITEM" RunTime "the item has mistakes and cannot be used"
-    ItemExists "ITEM_EXISTS" RunTime "there is an item or a file already"
-    InTheWay "IN_THE_WAY" RunTime "something else lies where the item would be written"
-    NotOfTheProject "NOT_OF_THE_PROJECT" RunTime "the item is not one of the project"
+    InvalidItem "INVALID_ITEM" RunTime "the item is invalid and cannot be used"
+    ItemExists "ITEM_EXISTS" RunTime "an item or a file already exists"
+    InTheWay "IN_THE_WAY" RunTime "something else is in the place of the item"
+    NotOfTheProject "NOT_OF_THE_PROJECT" RunTime "the item does not belong to the project"
     NotStampable "NOT_STAMPABLE" RunTime "the item cannot be signed"
     UnknownType "UNKNOWN_TYPE" RunTime "there is no such type of item"
     UnknownVerb "UNKNOWN_VERB" RunTime "there is no such action on items"
@@ -358,23 +359,28 @@ codes! {
     KeyRevoked "KEY_REVOKED" RunTime "the key was revoked"
     PrivateKey "PRIVATE_KEY" RunTime "a private key was given where a public one belongs"
     InvalidName "INVALID_NAME" RunTime "the name of a signer cannot be used"
-    TrustInRepository "TRUST_IN_REPOSITORY" RunTime "the file of trusted keys lies inside the repository"
+    TrustInRepository "TRUST_IN_REPOSITORY" RunTime "the file of trusted keys is inside the repository"
     // Journals and logs.
-    RunNotFound "RUN_NOT_FOUND" RunTime "there is no run of that name"
-    RunExists "RUN_EXISTS" RunTime "there is a run of that name already"
+    RunNotFound "RUN_NOT_FOUND" RunTime "there is no run with that name"
+    RunExists "RUN_EXISTS" RunTime "a run with that name already exists"
     JournalDamaged "JOURNAL_DAMAGED" RunTime "the journal has a line that cannot be read"
     JournalNewer "JOURNAL_NEWER" RunTime "the journal was written by a newer piton"
-    JournalBroken "JOURNAL_BROKEN" RunTime "the chain of the journal does not hold"
+    JournalBroken "JOURNAL_BROKEN" RunTime "the hash chain of the journal is broken"
+    JournalForeignLine "JOURNAL_FOREIGN_LINE" RunTime "a process other than piton has written a line of the journal"
+    JournalShortened "JOURNAL_SHORTENED" RunTime "lines at the end of the journal are missing"
+    JournalUnauthenticated "JOURNAL_UNAUTHENTICATED" RunTime "no line of the journal is authenticated"
+    JournalKeyMissing "JOURNAL_KEY_MISSING" RunTime "the key that authenticates the journal is not here"
     JournalFailed "JOURNAL_FAILED" RunTime "the journal cannot be read or written"
     JournalInconsistent "JOURNAL_INCONSISTENT" RunTime "the journal contradicts itself"
     LogBroken "LOG_BROKEN" RunTime "the log of a run in git is not valid"
+    LogTooLarge "LOG_TOO_LARGE" RunTime "the log of a run in git holds more than piton reads"
     LogMismatch "LOG_MISMATCH" RunTime "the log in git differs from the journal"
     LogMissing "LOG_MISSING" RunTime "a commit names a run whose log is not here"
-    CommitMismatch "COMMIT_MISMATCH" RunTime "a commit is not the one that the journal records"
-    DeltaMismatch "DELTA_MISMATCH" RunTime "the recorded changes do not fit the snapshots"
+    CommitMismatch "COMMIT_MISMATCH" RunTime "a commit differs from the one in the journal"
+    DeltaMismatch "DELTA_MISMATCH" RunTime "the recorded changes do not match the snapshots"
     ObjectDamaged "OBJECT_DAMAGED" RunTime "an object of the repository cannot be read"
-    SnapshotMissing "SNAPSHOT_MISSING" RunTime "a snapshot that the journal names is gone"
-    TrailerMismatch "TRAILER_MISMATCH" RunTime "the trailers of a commit do not fit the journal"
+    SnapshotMissing "SNAPSHOT_MISSING" RunTime "a snapshot in the journal is missing"
+    TrailerMismatch "TRAILER_MISMATCH" RunTime "the trailers of a commit do not match the journal"
     Rewritten "REWRITTEN" RunTime "a commit was rewritten"
     NotRecorded "NOT_RECORDED" RunTime "a commit claims a step that is not on record"
     Replaced "REPLACED" RunTime "git shows another object in place of a recorded one"
@@ -383,11 +389,15 @@ codes! {
     // Hooks.
     EmptyMessage "EMPTY_MESSAGE" RunTime "the commit message has only trailers"
     ForgedTrailer "FORGED_TRAILER" RunTime "the commit message claims a step of piton"
-    NotUnderstood "NOT_UNDERSTOOD" RunTime "the hook does not understand what git handed over"
+    NotUnderstood "NOT_UNDERSTOOD" RunTime "the hook cannot parse the input from git"
+    CheckTimedOut "CHECK_TIMED_OUT" RunTime "a push was not checked within the time limit"
+    CheckFailed "CHECK_FAILED" RunTime "the check of a push ended without an answer"
     LocalRef "LOCAL_REF" RunTime "the push names refs that stay in this repository"
     // MCP server.
     ProjectNotServed "PROJECT_NOT_SERVED" RunTime "the server does not serve this project"
     PersonNeeded "PERSON_NEEDED" RunTime "only a person may answer this"
+    ConsentNeeded "CONSENT_NEEDED" RunTime "an agent wrote the item, and no person has allowed it to run"
+    AuthoringRefused "AUTHORING_REFUSED" RunTime "agents may not write this through the server"
     PolicyLoosened "POLICY_LOOSENED" RunTime "an agent asked for less safety than the settings require"
     AnswerRefused "ANSWER_REFUSED" RunTime "the answer of the person was not accepted"
     TooLarge "TOO_LARGE" RunTime "the resource is too large to be sent"
@@ -397,21 +407,24 @@ codes! {
     McpBind "MCP_BIND" RunTime "the server cannot listen at the address"
     McpSignals "MCP_SIGNALS" RunTime "the server cannot listen for signals"
     NotText "NOT_TEXT" RunTime "a path cannot be written into the settings of the client"
-    EntryDiffers "ENTRY_DIFFERS" RunTime "the client already has another entry of that name"
+    EntryDiffers "ENTRY_DIFFERS" RunTime "the client already has another entry with that name"
     OutsideProject "OUTSIDE_PROJECT" RunTime "a settings file of the project leads out of the project"
     ChangedMeanwhile "CHANGED_MEANWHILE" RunTime "the settings of the client changed meanwhile"
 }
 
-/// The page about all of them, in their order.
+/// The documentation of all codes, in order.
 const PAGE: &str = include_str!("../../docs/reference/codes.md");
 
 impl Code {
     /// The codes of findings, in the order of the documentation.
     pub fn of_findings() -> impl Iterator<Item = Self> {
-        Self::ALL.iter().copied().filter(|code| code.level() != Level::RunTime)
+        Self::ALL
+            .iter()
+            .copied()
+            .filter(|code| code.level() != CodeLevel::RunTime)
     }
 
-    /// Whether a permission, a stamp or the policy of the user forbade it.
+    /// Whether a permission, a stamp or the user's policy forbade it.
     pub fn is_denial(self) -> bool {
         matches!(
             self,
@@ -421,6 +434,8 @@ impl Code {
                 | Self::SignatureMismatch
                 | Self::HashMismatch
                 | Self::PolicyLoosened
+                | Self::ConsentNeeded
+                | Self::AuthoringRefused
         )
     }
 
@@ -429,23 +444,33 @@ impl Code {
         matches!(self, Self::Interrupted | Self::Cancelled)
     }
 
-    /// Whether the message is what a person or an agent said.
+    /// Whether the message is a text from a person or an agent.
     pub fn is_said(self) -> bool {
         matches!(self, Self::StepFailed | Self::Rejected | Self::SentBack)
     }
 
-    /// The code of a name, in upper or lower case.
+    /// The code with a name, in upper or lower case.
     pub fn find(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|code| code.as_str().eq_ignore_ascii_case(name))
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|code| code.as_str().eq_ignore_ascii_case(name))
     }
 
-    /// Its section of the documentation: what it means, an example that fails, and one that is mended.
+    /// Its section of the documentation: the meaning, a failing example, and a corrected one.
     pub fn section(self) -> &'static str {
         let heading = |code: Self| PAGE.find(&format!("\n### {code}\n")).map(|at| at + 1);
-        let next = Self::ALL.iter().copied().skip_while(|code| *code != self).nth(1);
+        let next = Self::ALL
+            .iter()
+            .copied()
+            .skip_while(|code| *code != self)
+            .nth(1);
         let end = next.and_then(heading).unwrap_or(PAGE.len());
-        let section = heading(self).and_then(|start| PAGE.get(start..end)).unwrap_or_default().trim_end();
-        // The last line may be the title of the codes that follow.
+        let section = heading(self)
+            .and_then(|start| PAGE.get(start..end))
+            .unwrap_or_default()
+            .trim_end();
+        // The last line may be the title of the next group of codes.
         match section.rsplit_once('\n') {
             Some((before, last)) if last.starts_with("## ") => before.trim_end(),
             _ => section,
@@ -453,14 +478,14 @@ impl Code {
     }
 }
 
-/// The name of a code that this version does not have.
+/// A code that this version does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OtherCode(&'static str);
 
 impl OtherCode {
-    /// How many names are kept; journals of other versions have few.
+    /// How many such names are kept; journals of other versions have few.
     const MOST: usize = 256;
-    /// The longest name that is kept.
+    /// The longest kept name.
     const LONGEST: usize = 64;
 
     /// Keeps a name for the rest of the process, so that codes can be copied.
@@ -505,10 +530,18 @@ mod tests {
     fn every_code_has_a_section_of_its_own() {
         for code in Code::ALL {
             let section = code.section();
-            assert!(section.starts_with(&format!("### {code}\n\n**")), "{code}: {section}");
-            let others = Code::ALL.iter().filter(|other| section.contains(&format!("\n### {other}\n")));
+            assert!(
+                section.starts_with(&format!("### {code}\n\n**")),
+                "{code}: {section}"
+            );
+            let others = Code::ALL
+                .iter()
+                .filter(|other| section.contains(&format!("\n### {other}\n")));
             assert_eq!(others.count(), 0, "{code}");
-            assert!(!section.lines().next_back().unwrap().starts_with("## "), "{code}");
+            assert!(
+                !section.lines().next_back().unwrap().starts_with("## "),
+                "{code}"
+            );
             assert_eq!(Code::find(&code.as_str().to_lowercase()), Some(*code));
         }
     }

@@ -1,29 +1,29 @@
-//! The way out of a problem, as parts that each front door renders.
+//! How to fix a problem, as parts that each front door renders.
 //!
-//! A hint is words with [`Call`]s in between: what piton itself can do about the problem. The terminal writes a call as
-//! a command line (`Display`), the MCP server as arguments of a tool. On disk and in JSON a hint is the text of the
-//! terminal; reading it finds the calls again by their command lines.
+//! A hint is text with [`HintCall`]s in between: actions of piton that help. The terminal renders a
+//! call as a command line (`Display`), the MCP server as arguments of a tool. On disk and in JSON a
+//! hint is the text for the terminal; reading it finds the calls again by their command lines.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The way out of a problem.
+/// How to fix a problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hint {
-    /// Words that are the same everywhere.
+    /// Text that is the same everywhere.
     Text(String),
-    /// Words about a command line that only a person at a terminal has; agents are not told.
+    /// Text about a command line, only for a person at a terminal; agents do not get it.
     Command(String),
-    /// Something that piton does, at the terminal and for agents.
-    Call(Call),
-    /// Several of these, one after the other.
+    /// An action of piton, at the terminal and for agents.
+    Call(HintCall),
+    /// Several hints in sequence.
     Parts(Vec<Hint>),
 }
 
-/// Something that piton does, with the run, step or item that it is about.
+/// An action of piton, with its run, step or item.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum HintCall {
     /// Show the state of a run.
     Status(Option<String>),
     /// Resume a run.
@@ -50,17 +50,18 @@ pub enum Call {
     Log,
     /// Show a run.
     ShowRun(String),
-    /// Commit what steps left uncommitted.
+    /// Commit uncommitted changes of steps.
     Checkpoint,
-    /// Give inputs to a directive.
+    /// Pass inputs to a directive.
     Inputs,
-    /// Replace what is there.
+    /// Replace an existing item.
     Overwrite,
     /// Show what would be done.
     DryRun,
 }
 
-/// Makes a [`Hint`] of words and [`Call`]s: `hint!["its changes stay; ", Call::Undo(None), " takes them back"]`.
+/// Makes a [`Hint`] of text and [`HintCall`]s: `hint!["its changes stay; ", HintCall::Undo(None), " takes
+/// them back"]`.
 macro_rules! hint {
     ($($part:expr),+ $(,)?) => {
         $crate::problem::Hint::Parts(vec![$($crate::problem::Hint::from($part)),+])
@@ -69,15 +70,15 @@ macro_rules! hint {
 pub(crate) use hint;
 
 impl Hint {
-    /// Reads a hint in the words of the terminal.
+    /// Parses the terminal text of a hint.
     pub fn read(text: &str) -> Self {
         let mut parts = Vec::new();
         let mut words = String::new();
-        // Every second piece stands between backticks.
+        // Every second piece is between backticks.
         let pieces: Vec<&str> = text.split('`').collect();
         let is_closed = pieces.len() % 2 == 1;
         for (at, piece) in pieces.iter().enumerate() {
-            match Call::read(piece).filter(|_| at % 2 == 1 && is_closed) {
+            match HintCall::read(piece).filter(|_| at % 2 == 1 && is_closed) {
                 Some(call) => {
                     if !words.is_empty() {
                         parts.push(Self::from(std::mem::take(&mut words)));
@@ -92,21 +93,32 @@ impl Hint {
         if !words.is_empty() || parts.is_empty() {
             parts.push(Self::from(words));
         }
-        if parts.len() == 1 { parts.remove(0) } else { Self::Parts(parts) }
+        if parts.len() == 1 {
+            parts.remove(0)
+        } else {
+            Self::Parts(parts)
+        }
     }
 
-    /// The hint with the calls rendered by a front door; `None` leaves out what only a person at a terminal can do.
-    pub fn render(&self, call: &impl Fn(&Call) -> String, command: &impl Fn(&str) -> Option<String>) -> String {
+    /// The hint with the calls rendered by a front door; `None` drops what only a person at a
+    /// terminal can do.
+    pub fn render(
+        &self,
+        call: &impl Fn(&HintCall) -> String,
+        command: &impl Fn(&str) -> Option<String>,
+    ) -> String {
         match self {
             Self::Text(text) => text.clone(),
             Self::Command(text) => command(text).unwrap_or_default(),
             Self::Call(it) => call(it),
-            Self::Parts(parts) => parts.iter().map(|part| part.render(call, command)).collect(),
+            Self::Parts(parts) => parts
+                .iter()
+                .map(|part| part.render(call, command))
+                .collect(),
         }
     }
 
-    /// Whether it offers a call.
-    pub fn offers(&self, wanted: &Call) -> bool {
+    pub fn offers(&self, wanted: &HintCall) -> bool {
         match self {
             Self::Call(call) => call == wanted,
             Self::Parts(parts) => parts.iter().any(|part| part.offers(wanted)),
@@ -119,20 +131,30 @@ impl Hint {
             Self::Text(text) => Self::Text(change(&text)),
             Self::Command(text) => Self::Command(change(&text)),
             Self::Call(call) => Self::Call(call),
-            Self::Parts(parts) => Self::Parts(parts.into_iter().map(|part| part.map_texts(change)).collect()),
+            Self::Parts(parts) => Self::Parts(
+                parts
+                    .into_iter()
+                    .map(|part| part.map_texts(change))
+                    .collect(),
+            ),
         }
     }
 }
 
-impl Call {
-    /// The call that a command line or flag stands for.
+impl HintCall {
+    /// The call for a command line or flag.
     fn read(command: &str) -> Option<Self> {
         let Some(command) = command.strip_prefix("piton ") else {
-            return [Self::Inputs, Self::Overwrite, Self::DryRun].into_iter().find(|call| call.command() == command);
+            return [Self::Inputs, Self::Overwrite, Self::DryRun]
+                .into_iter()
+                .find(|call| call.command() == command);
         };
         let words: Vec<&str> = command.split_whitespace().collect();
         let (name, rest) = words.split_first()?;
-        if rest.iter().any(|word| word.starts_with('-') && *word != "--to") {
+        if rest
+            .iter()
+            .any(|word| word.starts_with('-') && *word != "--to")
+        {
             return None;
         }
         let about = || rest.first().map(|word| (*word).to_owned());
@@ -184,10 +206,14 @@ impl Call {
     }
 }
 
-/// The words of the terminal.
+/// The text for the terminal.
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.render(&|call| format!("`{}`", call.command()), &|text| Some(text.to_owned())))
+        f.write_str(
+            &self.render(&|call| format!("`{}`", call.command()), &|text| {
+                Some(text.to_owned())
+            }),
+        )
     }
 }
 
@@ -209,8 +235,8 @@ impl From<Hint> for String {
     }
 }
 
-impl From<Call> for Hint {
-    fn from(call: Call) -> Self {
+impl From<HintCall> for Hint {
+    fn from(call: HintCall) -> Self {
         Self::Call(call)
     }
 }
@@ -235,26 +261,26 @@ mod tests {
     fn every_call_is_read_back_from_its_command_line() {
         let named = || Some("01k9".to_owned());
         for call in [
-            Call::Status(named()),
-            Call::Status(None),
-            Call::Resume(named()),
-            Call::Cancel(named()),
-            Call::Undo(named()),
-            Call::Undo(None),
-            Call::Sign(named()),
-            Call::Validate,
-            Call::New,
-            Call::ShowTool("greet".to_owned()),
-            Call::ShowDirective("greet".to_owned()),
-            Call::LoadToProject(None),
-            Call::LoadToProject(Some("ID".to_owned())),
-            Call::Search,
-            Call::Log,
-            Call::ShowRun("01k9".to_owned()),
-            Call::Checkpoint,
-            Call::Inputs,
-            Call::Overwrite,
-            Call::DryRun,
+            HintCall::Status(named()),
+            HintCall::Status(None),
+            HintCall::Resume(named()),
+            HintCall::Cancel(named()),
+            HintCall::Undo(named()),
+            HintCall::Undo(None),
+            HintCall::Sign(named()),
+            HintCall::Validate,
+            HintCall::New,
+            HintCall::ShowTool("greet".to_owned()),
+            HintCall::ShowDirective("greet".to_owned()),
+            HintCall::LoadToProject(None),
+            HintCall::LoadToProject(Some("ID".to_owned())),
+            HintCall::Search,
+            HintCall::Log,
+            HintCall::ShowRun("01k9".to_owned()),
+            HintCall::Checkpoint,
+            HintCall::Inputs,
+            HintCall::Overwrite,
+            HintCall::DryRun,
         ] {
             let hint = hint!["see ", call, ", or ask"];
             assert_eq!(Hint::read(&hint.to_string()), hint);

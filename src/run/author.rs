@@ -1,8 +1,9 @@
-//! Who signed an item, and whether that counts here.
+//! Who signed an item, and whether this user trusts the signature.
 //!
-//! [`Authors`] reads once whom the user trusts and judges items by the signature beside them; `ssh-keygen` checks
-//! it. What an author signed is the hash in the stamp: without a valid stamp there is nothing to judge. The
-//! same signature of the same text is checked once in a process, whoever asks.
+//! [`Authors`] reads the user's trusted keys once and judges items by the signature files beside
+//! them; `ssh-keygen` checks each signature. An author signs the hash in the stamp: without a valid
+//! stamp there is nothing to judge. The result for the same signature and text is cached in the
+//! process.
 
 mod error;
 
@@ -16,7 +17,9 @@ use sha2::{Digest as _, Sha256};
 
 pub use error::{AuthorError, UntrustedItem};
 
+use super::consent;
 use super::error::RunError;
+use super::pinned_authority::ConfinementError;
 use super::trust::{self, Trust};
 use crate::config::SignatureRequirement;
 use crate::context::Context;
@@ -24,7 +27,9 @@ use crate::exec::call;
 use crate::exec::invocation::Invocation;
 use crate::exec::ssh::{Keygen, Verified};
 use crate::item::directive::Directive;
-use crate::item::signature::author::{AuthorSignature, MAX_SIGNATURE, NAMESPACE, PublicKey, statement};
+use crate::item::signature::author::{
+    AuthorSignature, MAX_SIGNATURE, NAMESPACE, PublicKey, statement,
+};
 use crate::item::signature::{self, Integrity, author_file};
 use crate::item::source::{MAX_TEXT, Unread, read_bytes};
 use crate::item::store::{Item, ItemKind, Layer};
@@ -34,77 +39,71 @@ pub use crate::journal::event::SignedBy;
 use crate::policy::author::{Revoked, Signers};
 use crate::problem::Hint;
 
-/// What the signature beside an item is worth.
+/// The verdict on the signature of an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Authorship {
-    /// Nobody signed it.
+    /// There is no signature.
     Unsigned,
-    /// Somebody signed exactly this who is trusted.
+    /// A trusted key signed exactly this content.
     Valid {
-        /// Who.
+        /// The name of the trusted signer.
         name: String,
-        /// The fingerprint of the key.
         fingerprint: String,
     },
-    /// It was signed by a key that nobody said to trust.
+    /// The key is not trusted.
     Untrusted {
-        /// The fingerprint of the key.
         fingerprint: String,
-        /// The key itself, to be trusted.
+        /// The key itself, so that the user can trust it.
         key: String,
     },
-    /// It was signed by a key that was revoked.
-    Revoked {
-        /// The fingerprint of the key.
-        fingerprint: String,
-    },
+    /// The key is revoked.
+    Revoked { fingerprint: String },
     /// The key is not valid at this time.
     Expired {
-        /// The fingerprint of the key.
         fingerprint: String,
-        /// Whose it is.
+        /// The owner of the key.
         name: String,
     },
     /// The key is trusted, but not for items.
-    OtherPurpose {
-        /// The fingerprint of the key.
-        fingerprint: String,
-    },
-    /// The signature is of another content, or of another item.
-    OtherContent {
-        /// The fingerprint of the key.
-        fingerprint: String,
-    },
-    /// There is something, but not a signature of an item.
-    Invalid {
-        /// Why.
-        reason: String,
-    },
+    OtherPurpose { fingerprint: String },
+    /// The signature is for another content or another item.
+    OtherContent { fingerprint: String },
+    /// The file is not a signature of an item.
+    Invalid { reason: String },
 }
 
 impl Authorship {
-    /// What is the matter, in words that follow the name of a file.
+    /// The reason as a phrase that follows the name of a file.
     pub fn reason(&self) -> String {
         match self {
             Self::Unsigned => "has no author's signature".to_owned(),
             Self::Valid { name, .. } => format!("is signed by `{}`", shown(name)),
-            Self::Untrusted { fingerprint, .. } => format!("is signed by {fingerprint}, which is not trusted"),
-            Self::Revoked { fingerprint } => format!("is signed by {fingerprint}, which was revoked"),
+            Self::Untrusted { fingerprint, .. } => {
+                format!("is signed by {fingerprint}, which is not trusted")
+            }
+            Self::Revoked { fingerprint } => {
+                format!("is signed by {fingerprint}, which was revoked")
+            }
             Self::Expired { fingerprint, name } => {
-                format!("is signed by {fingerprint} of `{}`, which is not valid now", shown(name))
+                format!(
+                    "is signed by {fingerprint} of `{}`, which is not valid now",
+                    shown(name)
+                )
             }
             Self::OtherPurpose { fingerprint } => {
-                format!("is signed by {fingerprint}, which is not trusted for items (`{NAMESPACE}`)")
+                format!(
+                    "is signed by {fingerprint}, which is not trusted for items (`{NAMESPACE}`)"
+                )
             }
             Self::OtherContent { fingerprint } => {
-                format!("has a signature by {fingerprint} of another content or item")
+                format!("has a signature by {fingerprint} for other content or another item")
             }
-            Self::Invalid { reason } => format!("has no signature that can be used: {reason}"),
+            Self::Invalid { reason } => format!("has an unusable signature: {reason}"),
         }
     }
 
-    /// The way out.
+    /// How to fix it.
     pub fn hint(&self) -> Option<Hint> {
         match self {
             Self::Valid { .. } => None,
@@ -114,26 +113,26 @@ impl Authorship {
             Self::Untrusted { key, .. } => {
                 Some(format!("if you know whose key it is: `piton trust add '{key}' --as NAME`").into())
             }
-            Self::Revoked { .. } | Self::Expired { .. } => Some("have it signed anew with a key that is valid".into()),
+            Self::Revoked { .. } | Self::Expired { .. } => Some("have it signed again with a valid key".into()),
             Self::OtherPurpose { .. } => Some(
                 format!("add `{NAMESPACE}` to the `namespaces` of its line; `piton trust list` shows where").into(),
             ),
         }
     }
 
-    /// Whether somebody signed it who is trusted.
+    /// Whether a trusted key signed it.
     pub fn is_valid(&self) -> bool {
         matches!(self, Self::Valid { .. })
     }
 }
 
-/// How many items are named that are not signed.
+/// How many unsigned items a message lists.
 const MOST_NAMES: usize = 5;
 
-/// What is known already, by everything that it depends on.
+/// The verdicts so far; the key is a hash of all inputs of the verdict.
 static KNOWN: LazyLock<Mutex<HashMap<[u8; 32], Authorship>>> = LazyLock::new(Mutex::default);
 
-/// Whom the user trusts, as it was when this was made.
+/// The keys that the user trusted when this was built.
 pub struct Authors<'c> {
     ctx: &'c Context,
     signers: Signers,
@@ -141,15 +140,21 @@ pub struct Authors<'c> {
 }
 
 impl<'c> Authors<'c> {
-    /// Reads whom the user trusts.
+    /// Reads the trusted keys of the user.
     pub fn of(ctx: &'c Context) -> Result<Self, RunError> {
         let trust = Trust::of(ctx)?;
-        Ok(Self { ctx, signers: trust.signers()?, revoked: trust.revoked()? })
+        Ok(Self {
+            ctx,
+            signers: trust.signers()?,
+            revoked: trust.revoked()?,
+        })
     }
 
-    /// Judges the signature beside an item; one without a valid stamp has none.
+    /// Judges the signature of an item. An item without a valid stamp counts as unsigned.
     pub fn judge(&self, item: &Item) -> Result<Authorship, RunError> {
-        let Integrity::Valid { hash, .. } = &item.integrity else { return Ok(Authorship::Unsigned) };
+        let Integrity::Valid { hash, .. } = &item.integrity else {
+            return Ok(Authorship::Unsigned);
+        };
         let text = statement(item.kind(), item.id.as_str(), hash);
         match signature_beside(&item.file) {
             Ok(None) => Ok(Authorship::Unsigned),
@@ -160,62 +165,137 @@ impl<'c> Authors<'c> {
 
     fn judge_signature(&self, signature: &str, text: &str) -> Result<Authorship, RunError> {
         let Some(made) = AuthorSignature::parse(signature) else {
-            return Ok(Authorship::Invalid { reason: "it is not an SSH signature".to_owned() });
+            return Ok(Authorship::Invalid {
+                reason: "it is not an SSH signature".to_owned(),
+            });
         };
         if made.namespace != NAMESPACE {
-            let reason = format!("it was made for `{}`, not for `{NAMESPACE}`", shown(&made.namespace));
+            let reason = format!(
+                "it was made for `{}`, not for `{NAMESPACE}`",
+                shown(&made.namespace)
+            );
             return Ok(Authorship::Invalid { reason });
         }
         let revoked = self.revoked.as_ref().map(Revoked::text);
-        let known = digest(&[signature, text, self.signers.text(), revoked.unwrap_or_default()]);
-        let remembered = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&known).cloned();
+        let known = digest(&[
+            signature,
+            text,
+            self.signers.text(),
+            revoked.unwrap_or_default(),
+        ]);
+        let remembered = KNOWN
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&known)
+            .cloned();
         if let Some(authorship) = remembered {
             return Ok(authorship);
         }
         let keygen = trust::keygen(self.ctx)?;
         let mut authorship = self.judge_key(&keygen, &made.key, signature, text)?;
-        // What is said about a key is said of somebody who signed exactly this.
+        // Report a problem with the key only if that key signed exactly this content.
         if !authorship.is_valid() && !keygen.holds(signature, text)? {
-            authorship = Authorship::OtherContent { fingerprint: made.key.fingerprint() };
+            authorship = Authorship::OtherContent {
+                fingerprint: made.key.fingerprint(),
+            };
         }
-        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(known, authorship.clone());
+        KNOWN
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(known, authorship.clone());
         Ok(authorship)
     }
 
-    /// Judges a signature by its key: one that is not valid need not be a signature of this text.
-    fn judge_key(&self, keygen: &Keygen, key: &PublicKey, signature: &str, text: &str) -> Result<Authorship, RunError> {
+    /// Judges the key of a signature. Unless the verdict is `Valid`, the signature itself is not
+    /// checked yet.
+    fn judge_key(
+        &self,
+        keygen: &Keygen,
+        key: &PublicKey,
+        signature: &str,
+        text: &str,
+    ) -> Result<Authorship, RunError> {
         let fingerprint = key.fingerprint();
-        if self.revoked.as_ref().is_some_and(|revoked| revoked.has(key)) {
+        if self
+            .revoked
+            .as_ref()
+            .is_some_and(|revoked| revoked.has(key))
+        {
             return Ok(Authorship::Revoked { fingerprint });
         }
-        let lines = self.signers.all().into_iter().filter(|signer| signer.key == *key && signer.is_for_items());
-        let names: Vec<String> =
-            lines.flat_map(|signer| signer.principals.split(',').map(str::to_owned).collect::<Vec<_>>()).collect();
-        let (allowed, revoked) = (self.signers.text().as_bytes(), self.revoked.as_ref().map(Revoked::text));
-        Ok(match keygen.verify(signature, text, &names, allowed, revoked.map(str::as_bytes))? {
-            Verified::By(name) => Authorship::Valid { name, fingerprint },
-            Verified::NotOfThisText => Authorship::OtherContent { fingerprint },
-            Verified::ByNobody(said) => match self.signers.all().into_iter().find(|signer| signer.key == *key) {
-                Some(_) if said.contains("namespace") => Authorship::OtherPurpose { fingerprint },
-                Some(signer) if said.contains("expired") || said.contains("not yet valid") => {
-                    Authorship::Expired { fingerprint, name: signer.principals }
-                }
-                _ => Authorship::Untrusted { fingerprint, key: key.text() },
+        let lines = self
+            .signers
+            .all()
+            .into_iter()
+            .filter(|signer| signer.key == *key && signer.is_for_items());
+        let names: Vec<String> = lines
+            .flat_map(|signer| {
+                signer
+                    .principals
+                    .split(',')
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        let (allowed, revoked) = (
+            self.signers.text().as_bytes(),
+            self.revoked.as_ref().map(Revoked::text),
+        );
+        Ok(
+            match keygen.verify(signature, text, &names, allowed, revoked.map(str::as_bytes))? {
+                Verified::By(name) => Authorship::Valid { name, fingerprint },
+                Verified::NotOfThisText => Authorship::OtherContent { fingerprint },
+                Verified::ByNobody(said) => match self
+                    .signers
+                    .all()
+                    .into_iter()
+                    .find(|signer| signer.key == *key)
+                {
+                    Some(_) if said.contains("namespace") => {
+                        Authorship::OtherPurpose { fingerprint }
+                    }
+                    Some(signer) if said.contains("expired") || said.contains("not yet valid") => {
+                        Authorship::Expired {
+                            fingerprint,
+                            name: signer.principals,
+                        }
+                    }
+                    _ => Authorship::Untrusted {
+                        fingerprint,
+                        key: key.text(),
+                    },
+                },
             },
-        })
+        )
     }
 }
 
-/// Refuses items that the signature policy does not let run; returns who signed them, where that is asked for.
-pub(super) fn demand<'i>(ctx: &Context, items: impl IntoIterator<Item = &'i Item>) -> Result<Vec<SignedBy>, RunError> {
+/// Refuses items that the signature policy does not allow; returns their signers where the policy
+/// requires signatures.
+pub(super) fn demand<'i>(
+    ctx: &Context,
+    items: impl IntoIterator<Item = &'i Item>,
+) -> Result<Vec<SignedBy>, RunError> {
     let required = ctx.config.signature_requirement();
     let mut signed = Vec::new();
+    let own: Vec<&Item> = items
+        .into_iter()
+        .filter(|item| item.layer != Layer::Builtin)
+        .collect();
+    let unreviewed = consent::unreviewed(ctx, own.iter().copied());
+    if let (Some(item), true) = (unreviewed.first(), ctx.unreviewed.is_pinned()) {
+        return Err(ConfinementError::Item(item.id.to_string()).into());
+    }
+    if !unreviewed.is_empty() {
+        return Err(AuthorError::Unreviewed(unreviewed).into());
+    }
     if required == SignatureRequirement::None {
         return Ok(signed);
     }
-    let own: Vec<&Item> = items.into_iter().filter(|item| item.layer != Layer::Builtin).collect();
     if required == SignatureRequirement::Integrity {
-        let unsigned = own.iter().filter(|item| !matches!(item.integrity, Integrity::Valid { .. }));
+        let unsigned = own
+            .iter()
+            .filter(|item| !matches!(item.integrity, Integrity::Valid { .. }));
         let unsigned: Vec<PathBuf> = unsigned.map(|item| ctx.shown_path(&item.file)).collect();
         if !unsigned.is_empty() {
             return Err(AuthorError::Unsigned(unsigned).into());
@@ -226,7 +306,11 @@ pub(super) fn demand<'i>(ctx: &Context, items: impl IntoIterator<Item = &'i Item
         for item in &own {
             let file = ctx.shown_path(&item.file);
             match authors.judge(item)? {
-                Authorship::Valid { name, fingerprint } => signed.push(SignedBy { file, name, fingerprint }),
+                Authorship::Valid { name, fingerprint } => signed.push(SignedBy {
+                    file,
+                    name,
+                    fingerprint,
+                }),
                 author => untrusted.push(UntrustedItem { file, author }),
             }
         }
@@ -240,7 +324,8 @@ pub(super) fn demand<'i>(ctx: &Context, items: impl IntoIterator<Item = &'i Item
     }
 }
 
-/// Names what runs without a valid stamp although nobody forbids it, in words; ids with whose they are.
+/// A note that lists the items without a valid stamp which the policy allows to run; each id comes
+/// with its layer.
 pub fn unsigned_note<'i>(items: impl IntoIterator<Item = (&'i str, Layer)>) -> Option<String> {
     let items: BTreeSet<(&str, Layer)> = items.into_iter().collect();
     let names: Vec<&str> = items.iter().map(|(id, _)| *id).collect();
@@ -259,23 +344,33 @@ pub fn unsigned_note<'i>(items: impl IntoIterator<Item = (&'i str, Layer)>) -> O
     Some(format!("not signed: {}{more}{way_out}", names.join(", ")))
 }
 
-/// What a tool is made of and its stamp does not cover.
+/// The part of a tool that its stamp does not cover.
 pub(super) fn gap(ctx: &Context, item: &Item) -> Option<AuthorError> {
     let tool = item.as_tool()?;
     let id = item.id.to_string();
     if let Some(script) = validate::uncovered_script(item) {
-        return Some(AuthorError::Uncovered { tool: id, files: vec![ctx.shown_path(&script)] });
+        return Some(AuthorError::Uncovered {
+            tool: id,
+            files: vec![ctx.shown_path(&script)],
+        });
     }
     if !tool.lenders.is_empty() {
-        let files = tool.lenders.iter().map(|file| ctx.shown_path(file)).collect();
+        let files = tool
+            .lenders
+            .iter()
+            .map(|file| ctx.shown_path(file))
+            .collect();
         return Some(AuthorError::Lent { tool: id, files });
     }
     let folder = signature::uncovered_folder(tool.folder.as_deref()?)?;
-    Some(AuthorError::Packages { tool: id, folder: ctx.shown_path(&folder) })
+    Some(AuthorError::Packages {
+        tool: id,
+        folder: ctx.shown_path(&folder),
+    })
 }
 
-/// Refuses a directive that was pinned when its run began, if what is asked for now does not let it run: a key may have
-/// been revoked while the run waited.
+/// Refuses a pinned directive that the current policy does not allow: a key may have been revoked
+/// while the run waited.
 pub(super) fn demand_pinned(
     ctx: &Context,
     file: &Path,
@@ -284,25 +379,31 @@ pub(super) fn demand_pinned(
     signature: Option<&str>,
 ) -> Result<(), RunError> {
     let required = ctx.config.signature_requirement();
-    let author = match signature::check_directive(file, text, directive.name.as_str(), &directive.version) {
-        _ if required == SignatureRequirement::None => return Ok(()),
-        Integrity::Valid { .. } if required == SignatureRequirement::Integrity => return Ok(()),
-        Integrity::Valid { hash, .. } => match signature {
-            Some(signature) => {
-                let text = statement(ItemKind::Directive, directive.name.as_str(), &hash);
-                Authors::of(ctx)?.judge_signature(signature, &text)?
-            }
-            None => Authorship::Unsigned,
-        },
-        _ => Authorship::Unsigned,
-    };
+    let author =
+        match signature::check_directive(file, text, directive.name.as_str(), &directive.version) {
+            _ if required == SignatureRequirement::None => return Ok(()),
+            Integrity::Valid { .. } if required == SignatureRequirement::Integrity => return Ok(()),
+            Integrity::Valid { hash, .. } => match signature {
+                Some(signature) => {
+                    let text = statement(ItemKind::Directive, directive.name.as_str(), &hash);
+                    Authors::of(ctx)?.judge_signature(signature, &text)?
+                }
+                None => Authorship::Unsigned,
+            },
+            _ => Authorship::Unsigned,
+        };
     if author.is_valid() {
         return Ok(());
     }
-    Err(AuthorError::Pinned(UntrustedItem { file: ctx.shown_path(file), author }).into())
+    Err(AuthorError::Pinned(UntrustedItem {
+        file: ctx.shown_path(file),
+        author,
+    })
+    .into())
 }
 
-/// Refuses a call that runs files which belong to no item, unless they hold a stamp of their own and that is enough.
+/// Refuses a call that runs files outside any item, unless these files carry valid stamps and the
+/// policy accepts stamps.
 pub(super) fn demand_borrowed(ctx: &Context, invocation: &Invocation) -> Result<(), RunError> {
     let required = ctx.config.signature_requirement();
     if required == SignatureRequirement::None {
@@ -311,19 +412,30 @@ pub(super) fn demand_borrowed(ctx: &Context, invocation: &Invocation) -> Result<
     let is_stamped = |file: &PathBuf| {
         let bytes = read_bytes(file, MAX_TEXT).unwrap_or_default();
         let checked = std::str::from_utf8(&bytes).map(|text| signature::check(file, text));
-        required == SignatureRequirement::Integrity && matches!(checked, Ok(Integrity::Valid { .. }))
+        required == SignatureRequirement::Integrity
+            && matches!(checked, Ok(Integrity::Valid { .. }))
     };
-    let borrowed = call::borrowed_files(invocation, [Some(&ctx.root), Some(&ctx.cwd), ctx.home.as_deref()]);
-    let files: Vec<PathBuf> =
-        borrowed.iter().filter(|file| !is_stamped(file)).map(|file| ctx.shown_path(file)).collect();
+    let borrowed = call::borrowed_files(
+        invocation,
+        [Some(&ctx.root), Some(&ctx.cwd), ctx.home.as_deref()],
+    );
+    let files: Vec<PathBuf> = borrowed
+        .iter()
+        .filter(|file| !is_stamped(file))
+        .map(|file| ctx.shown_path(file))
+        .collect();
     if files.is_empty() {
         Ok(())
     } else {
-        Err(AuthorError::Uncovered { tool: invocation.id().to_owned(), files }.into())
+        Err(AuthorError::Uncovered {
+            tool: invocation.id().to_owned(),
+            files,
+        }
+        .into())
     }
 }
 
-/// What the signature beside an item is worth, if there is one.
+/// The verdict on the signature of an item, if there is a signature.
 pub fn of_item(ctx: &Context, item: &Item) -> Result<Option<Authorship>, RunError> {
     match signature_beside(&item.file) {
         Ok(None) => Ok(None),
@@ -331,10 +443,12 @@ pub fn of_item(ctx: &Context, item: &Item) -> Result<Option<Authorship>, RunErro
     }
 }
 
-/// The signature beside a file; nothing where there is none.
+/// The signature beside a file, if there is one.
 pub(super) fn signature_beside(file: &Path) -> Result<Option<String>, String> {
     match read_bytes(&author_file(file), MAX_SIGNATURE) {
-        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| "it is not an SSH signature".to_owned()),
+        Ok(bytes) => String::from_utf8(bytes)
+            .map(Some)
+            .map_err(|_| "it is not an SSH signature".to_owned()),
         Err(Unread::Failed(err)) if err.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(err) => Err(err.to_string()),
     }

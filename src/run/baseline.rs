@@ -1,15 +1,16 @@
-//! The files of a project as an agent found them, so that its own edits can be told from what was there before.
+//! The state of a project when an agent connected, to tell the agent's edits from earlier changes.
 //!
-//! A front door that serves an agent takes a [`Baseline`] when it first sees a project. What differs from it later
-//! counts as the agent's, together with what steps of piton left on disk. A name in the private store keeps the
-//! snapshot from `piton gc`; it says which process needs it.
+//! A front door that serves an agent takes a [`Baseline`] when it first sees a project. Later
+//! differences count as the agent's edits, together with uncommitted changes of steps. A name in
+//! the private store protects the snapshot from `piton gc`; the name identifies the process that
+//! needs it.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::checkpoint::{CheckpointRequest, GitCheckpoint, Selection, git_checkpoint};
+use super::checkpoint::{CheckpointRequest, CommitSelection, GitCheckpoint, git_checkpoint};
 use super::error::RunError;
 use super::remainder::{KeptStep, kept_here, left_of};
 use super::session::{Observer, RunRequest, open_checkpointer, open_repository};
@@ -19,44 +20,43 @@ use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::path::RepoPath;
-use crate::checkpoint::remainder::{EditsSince, Recorded, Remainder};
+use crate::checkpoint::remainder::{EditsSince, RecordedChanges, Remainder};
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::{Head, Snapshot};
 use crate::context::Context;
+use crate::encoding::hex;
 use crate::exec::process;
-use crate::item::signature::hex;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::{RunId, StepId};
 
-/// What the names of baselines begin with.
+/// The prefix of the names of baselines.
 const NAMES: &str = "baselines/";
 
-/// The files of a project at the moment from which on changes are an agent's.
+/// The files of a project at the moment after which changes count as the agent's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Baseline {
-    /// The name that keeps it.
+    /// The name in the private store that protects the snapshot.
     name: String,
     snapshot: Snapshot,
     taken: Timestamp,
-    /// Steps whose changes were on disk then, and in no commit.
+    /// Steps whose changes were on disk and uncommitted at that moment.
     known: Vec<StepId>,
 }
 
-/// What a checkpoint of an agent's edits came to.
+/// The result of a checkpoint of an agent's edits.
 #[derive(Clone, Debug)]
-pub struct Kept {
-    /// The checkpoint.
+pub struct BaselineCheckpoint {
     pub checkpoint: GitCheckpoint,
-    /// What the agent has to know besides.
+    /// A note for the agent.
     pub note: Option<&'static str>,
 }
 
-/// Said where the history is another one than it was.
-const MOVED: &str = "another branch was checked out or the history was rewritten since piton looked first: only what steps \
-of piton recorded counts, and from now on your edits count again; `piton checkpoint PATH` commits earlier ones";
+/// The note when the history has changed since the baseline.
+const MOVED: &str = "the branch was switched or its history rewritten since piton first saw this project: only recorded \
+changes of steps and your later edits count; `piton checkpoint PATH` commits earlier edits";
 
 impl Baseline {
-    /// Takes the files as they are now; none without a repository.
+    /// Records the current files; `None` without a repository.
     pub fn take(ctx: &Context) -> Result<Option<Self>, RunError> {
         let mut checkpointer = match open_checkpointer(ctx) {
             Ok(checkpointer) => checkpointer,
@@ -65,37 +65,54 @@ impl Baseline {
         };
         let snapshot = checkpointer.before()?;
         let known = pending(checkpointer.repository())?;
-        let baseline = Self { name: name_of_process(ctx), snapshot, taken: ctx.now(), known };
-        checkpointer.repository().keep_snapshot(&baseline.name, &baseline.snapshot)?;
+        let baseline = Self {
+            name: name_of_process(ctx),
+            snapshot,
+            taken: ctx.now(),
+            known,
+        };
+        checkpointer
+            .repository()
+            .keep_snapshot(&baseline.name, &baseline.snapshot)?;
         Ok(Some(baseline))
     }
 
-    /// Keeps it no longer.
+    /// Stops protecting the snapshot.
     pub fn release(&self, ctx: &Context) -> Result<(), RunError> {
         Ok(open_repository(ctx)?.release(&self.name)?)
     }
 
-    /// Commits what steps left on disk and what has changed since the baseline, which moves to now.
+    /// Commits the uncommitted changes of steps and all changes since the baseline; then moves the
+    /// baseline to now.
     pub fn checkpoint(
         &mut self,
         ctx: &Context,
         request: &CheckpointRequest,
         run: &RunRequest,
         observer: &mut Observer<'_>,
-    ) -> Result<Kept, RunError> {
+    ) -> Result<BaselineCheckpoint, RunError> {
         let (selection, note) = self.selection(ctx)?;
-        let request = CheckpointRequest { selection, ..request.clone() };
+        let request = CheckpointRequest {
+            selection,
+            ..request.clone()
+        };
         let mut now = None;
         let checkpoint = git_checkpoint(ctx, &request, run, &mut |event| {
-            if let Event::StepStarted { before: Some(before), .. } = event {
+            if let Event::StepStarted {
+                before: Some(before),
+                ..
+            } = event
+            {
                 now = Some(before.clone());
             }
             observer(event);
         })?;
-        if let (Some(now), GitCheckpoint::Committed { .. } | GitCheckpoint::NoChanges) = (now, &checkpoint) {
+        if let (Some(now), GitCheckpoint::Committed { .. } | GitCheckpoint::NoChanges) =
+            (now, &checkpoint)
+        {
             self.move_to(ctx, now, &checkpoint)?;
         }
-        Ok(Kept { checkpoint, note })
+        Ok(BaselineCheckpoint { checkpoint, note })
     }
 
     /// What [`Self::checkpoint`] would commit.
@@ -105,27 +122,42 @@ impl Baseline {
         checkpointer.require_undoable()?;
         let now = checkpointer.before()?;
         let (history, _) = History::load(&checkpointer.repository().runs_folder())?;
-        let root = checkpointer.repository().top().to_string_lossy().into_owned();
+        let root = checkpointer
+            .repository()
+            .top()
+            .to_string_lossy()
+            .into_owned();
         let kept = kept_here(&history, &root);
         let left = match &selection {
-            Selection::Since(baseline) => baseline.remainder(&checkpointer, &now, &history, &kept)?,
+            CommitSelection::Since(baseline) => {
+                baseline.remainder(&checkpointer, &now, &history, &kept)?
+            }
             _ => left_of(&checkpointer, &now, &kept, None, EditsSince::LeaveOut)?.files,
         };
         left.require_clear()?;
-        let plan = checkpointer.plan_commit(&now.head, &Delta { changes: left.changes, ..Delta::default() })?;
+        let plan = checkpointer.plan_commit(
+            &now.head,
+            &Delta {
+                changes: left.changes,
+                ..Delta::default()
+            },
+        )?;
         Ok((plan.changes, note))
     }
 
-    /// What counts: everything since, unless what was before cannot be compared any more.
-    fn selection(&self, ctx: &Context) -> Result<(Selection, Option<&'static str>), RunError> {
+    /// Everything since the baseline, unless the baseline can no longer be compared with HEAD.
+    fn selection(
+        &self,
+        ctx: &Context,
+    ) -> Result<(CommitSelection, Option<&'static str>), RunError> {
         let repository = open_repository(ctx)?;
         if !self.leads_to(&repository, &repository.head()?) {
-            return Ok((Selection::Recorded, Some(MOVED)));
+            return Ok((CommitSelection::Recorded, Some(MOVED)));
         }
-        Ok((Selection::Since(Box::new(self.clone())), None))
+        Ok((CommitSelection::Since(Box::new(self.clone())), None))
     }
 
-    /// Whether the history only went on since.
+    /// Whether HEAD is a descendant of the HEAD of the baseline.
     fn leads_to(&self, repository: &Repository, now: &Head) -> bool {
         let before = &self.snapshot.head;
         before.branch == now.branch
@@ -136,20 +168,27 @@ impl Baseline {
             }
     }
 
-    fn move_to(&mut self, ctx: &Context, now: Snapshot, made: &GitCheckpoint) -> Result<(), RunError> {
+    fn move_to(
+        &mut self,
+        ctx: &Context,
+        now: Snapshot,
+        made: &GitCheckpoint,
+    ) -> Result<(), RunError> {
         let checkpointer = open_checkpointer(ctx)?;
         let mut snapshot = now;
         if let GitCheckpoint::Committed { commit_sha, .. } = made {
             snapshot.head.commit = Some(*commit_sha);
         }
-        checkpointer.repository().keep_snapshot(&self.name, &snapshot)?;
+        checkpointer
+            .repository()
+            .keep_snapshot(&self.name, &snapshot)?;
         self.known = pending(checkpointer.repository())?;
         self.taken = ctx.now();
         self.snapshot = snapshot;
         Ok(())
     }
 
-    /// What is left of changes since, and of those that steps had left on disk before.
+    /// The uncommitted rest of the changes since the baseline and of the steps before it.
     pub(super) fn remainder(
         &self,
         checkpointer: &Checkpointer,
@@ -159,36 +198,70 @@ impl Baseline {
     ) -> Result<Remainder, CheckpointError> {
         let base = self.moved_over_commits(checkpointer, history)?;
         let mut delta = checkpointer.delta(&base, now)?;
-        // A file that was as committed then and was committed since: whatever it differs in from HEAD is new.
+        // The file was unmodified at the baseline and was committed since, so every difference from
+        // HEAD is new.
         let repository = checkpointer.repository();
-        let (then, head) = (repository.tree_of(self.snapshot.head.commit)?, repository.tree_of(now.head.commit)?);
+        let (then, head) = (
+            repository.tree_of(self.snapshot.head.commit)?,
+            repository.tree_of(now.head.commit)?,
+        );
         let committed = repository.differences(then, head)?;
         if !committed.is_empty() {
             let dirty = checkpointer.delta_to_head(&self.snapshot)?.changes;
             let ahead = checkpointer.delta_to_head(now)?.changes;
             let committed: BTreeSet<&RepoPath> = committed.iter().map(|(path, ..)| path).collect();
             let dirty: BTreeSet<&RepoPath> = dirty.iter().map(|change| &change.path).collect();
-            let is_settled = |change: &Change| committed.contains(&change.path) && !dirty.contains(&change.path);
+            let is_settled =
+                |change: &Change| committed.contains(&change.path) && !dirty.contains(&change.path);
             delta.changes.retain(|change| !is_settled(change));
             delta.changes.extend(ahead.into_iter().filter(is_settled));
-            delta.changes.sort_by(|one, other| one.path.cmp(&other.path));
+            delta
+                .changes
+                .sort_by(|one, other| one.path.cmp(&other.path));
         }
-        let earlier: Vec<KeptStep> = kept.iter().filter(|step| self.known.contains(&step.id)).cloned().collect();
-        let since = Recorded { head: base.head.commit, delta: &delta };
-        Ok(left_of(checkpointer, now, &earlier, Some(since), EditsSince::LeaveOut)?.files)
+        let earlier: Vec<KeptStep> = kept
+            .iter()
+            .filter(|step| self.known.contains(&step.id))
+            .cloned()
+            .collect();
+        let since = RecordedChanges {
+            head: base.head.commit,
+            delta: &delta,
+        };
+        Ok(left_of(
+            checkpointer,
+            now,
+            &earlier,
+            Some(since),
+            EditsSince::LeaveOut,
+        )?
+        .files)
     }
 
-    /// The files as they would have been if what steps committed since had been there: in files that had been changed
-    /// before, their lines are not the agent's.
-    fn moved_over_commits(&self, checkpointer: &Checkpointer, history: &History) -> Result<Snapshot, CheckpointError> {
-        let root = checkpointer.repository().top().to_string_lossy().into_owned();
-        // One that began in the very same moment may be in the snapshot already: to move over it changes nothing.
-        let is_new =
-            |step: &&StepRecord| step.took_effect() && step.started >= self.taken && !self.known.contains(&step.id);
+    /// The baseline with the later commits of steps applied: in files that had uncommitted changes
+    /// before, the committed lines are not the agent's.
+    fn moved_over_commits(
+        &self,
+        checkpointer: &Checkpointer,
+        history: &History,
+    ) -> Result<Snapshot, CheckpointError> {
+        let root = checkpointer
+            .repository()
+            .top()
+            .to_string_lossy()
+            .into_owned();
+        // A step that began in the same instant may already be in the snapshot; applying it again
+        // changes nothing.
+        let is_new = |step: &&StepRecord| {
+            step.took_effect() && step.started >= self.taken && !self.known.contains(&step.id)
+        };
         let mut steps: Vec<&StepRecord> = history.steps_in(&root).filter(is_new).collect();
         steps.reverse();
         let is_written = |step: &&&StepRecord| !matches!(step.kind, StepKind::Checkpoint { .. });
-        let committed = steps.iter().filter(is_written).filter(|step| history.commit_of(step).is_some());
+        let committed = steps
+            .iter()
+            .filter(is_written)
+            .filter(|step| history.commit_of(step).is_some());
         let changes = combine(committed.filter_map(|step| step.delta.as_ref())).changes;
         if changes.is_empty() {
             return Ok(self.snapshot.clone());
@@ -198,40 +271,53 @@ impl Baseline {
     }
 }
 
-/// Whether a name keeps a baseline that no process needs any more.
+/// Whether a name protects a baseline of a process that has exited.
 pub(super) fn is_abandoned_baseline(name: &str) -> bool {
     name.strip_prefix(NAMES).is_some_and(is_abandoned)
 }
 
-/// Whether the process that a name tells of is gone. One on another machine may be there.
+/// Whether the process in this name has exited. A process on another machine counts as alive.
 fn is_abandoned(name: &str) -> bool {
     let owner = name.split('/').next().unwrap_or_default();
-    let [host, boot, pid, started] = owner.split('-').collect::<Vec<_>>()[..] else { return false };
-    let (Ok(pid), Ok(started)) = (pid.parse(), started.parse()) else { return false };
-    host == short(&process::host_name()) && (boot != short_boot() || !process::is_same(pid, Some(started)))
+    let [host, boot, pid, started] = owner.split('-').collect::<Vec<_>>()[..] else {
+        return false;
+    };
+    let (Ok(pid), Ok(started)) = (pid.parse(), started.parse()) else {
+        return false;
+    };
+    host == short(&process::host_name())
+        && (boot != short_boot() || !process::is_same(pid, Some(started)))
 }
 
 fn name_of_process(ctx: &Context) -> String {
     let pid = std::process::id();
     let started = process::start_time(pid).unwrap_or_default();
     let id = RunId::new(ctx.now(), ctx.random_bits());
-    format!("{NAMES}{}-{}-{pid}-{started}/{id}", short(&process::host_name()), short_boot())
+    format!(
+        "{NAMES}{}-{}-{pid}-{started}/{id}",
+        short(&process::host_name()),
+        short_boot()
+    )
 }
 
 fn short_boot() -> String {
     short(&process::boot_id().unwrap_or_default())
 }
 
-/// A name that a file can have, whatever the text holds.
+/// Shortens any text to a valid file name.
 fn short(text: &str) -> String {
     hex(Sha256::digest(text.as_bytes()).get(..4).unwrap_or_default())
 }
 
-/// The steps of a work tree whose changes are in no commit.
+/// The steps of this work tree whose changes are in no commit.
 fn pending(repository: &Repository) -> Result<Vec<StepId>, RunError> {
     let (history, _) = History::load(&repository.runs_folder())?;
     let root = repository.top().to_string_lossy().into_owned();
-    Ok(history.pending(&root).into_iter().map(|step| step.id).collect())
+    Ok(history
+        .pending(&root)
+        .into_iter()
+        .map(|step| step.id)
+        .collect())
 }
 
 #[cfg(test)]
@@ -240,12 +326,22 @@ mod tests {
 
     #[test]
     fn only_what_a_process_of_this_machine_left_behind_is_abandoned() {
-        let (host, boot, pid) = (short(&process::host_name()), short_boot(), std::process::id());
+        let (host, boot, pid) = (
+            short(&process::host_name()),
+            short_boot(),
+            std::process::id(),
+        );
         let started = process::start_time(pid).unwrap_or_default();
         assert!(!is_abandoned(&format!("{host}-{boot}-{pid}-{started}/x")));
-        assert!(is_abandoned(&format!("{host}-{boot}-{pid}-{}/x", started + 1)));
+        assert!(is_abandoned(&format!(
+            "{host}-{boot}-{pid}-{}/x",
+            started + 1
+        )));
         assert!(is_abandoned(&format!("{host}-00000000-{pid}-{started}/x")));
-        assert!(!is_abandoned(&format!("00000000-{boot}-{pid}-{}/x", started + 1)));
+        assert!(!is_abandoned(&format!(
+            "00000000-{boot}-{pid}-{}/x",
+            started + 1
+        )));
         assert!(!is_abandoned("anything else"));
     }
 }

@@ -1,14 +1,16 @@
-//! A checkpoint by itself: committing what is left of earlier steps on disk, or files that are named.
+//! A checkpoint outside a step: commits uncommitted changes of earlier steps, or named files.
 //!
-//! [`git_checkpoint`] is the same thing in the words of the `git_checkpoint` directive.
+//! [`git_checkpoint`] has the interface of the `git_checkpoint` directive.
 
 use serde::Serialize;
 
 use super::baseline::Baseline;
 use super::error::RunError;
+use super::pinned_authority::PinnedAuthority;
+use super::recorder::Recorder;
 use super::remainder::{KeptStep, Left, kept_here, left_of};
-use super::session::{Observer, RunRequest, Session};
-use super::settle::{Settlement, Verdict, Wording};
+use super::session::{Observer, RunRequest, Session, no_repository};
+use super::settle::{self, ChangesVerdict, Settlement, Wording};
 use super::step::{StepEnd, summary};
 use super::undo::combine;
 use crate::audit::history::History;
@@ -28,61 +30,51 @@ use crate::journal::summary::{CheckpointStatus, RunSummary, StepStatus};
 
 /// What to commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selection {
-    /// What steps of piton left on disk in this work tree.
+pub enum CommitSelection {
+    /// The uncommitted changes of steps in this work tree.
     Recorded,
     /// Everything that differs from HEAD below these paths.
     Paths(Vec<RepoPath>),
     /// Everything that differs from HEAD.
     All,
-    /// What steps of piton left on disk, and everything else that has changed since a moment.
+    /// The uncommitted changes of steps, and all other changes since a baseline.
     Since(Box<Baseline>),
 }
 
-/// A checkpoint to make.
 #[derive(Clone, Debug)]
 pub struct CheckpointRequest {
-    /// What to commit.
-    pub selection: Selection,
-    /// What the commit is about; the name of the step.
+    pub selection: CommitSelection,
+    /// What the commit is about; also the name of the step.
     pub operation: String,
-    /// The message, instead of a generated one.
     pub message: Option<String>,
-    /// The directive that asked for it.
+    /// The directive that asked for the checkpoint.
     pub directive: Option<String>,
-    /// What happens to edits that were made in the files of steps after them.
+    /// What to do with edits that were made to the files of steps afterwards.
     pub edits: EditsSince,
+    /// The directive whose permissions limit what is committed.
+    pub within: Option<PinnedAuthority>,
 }
 
-/// What `git_checkpoint` returns.
+/// The result of `git_checkpoint`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum GitCheckpoint {
-    /// There is a commit.
     Committed {
-        /// The commit.
         commit_sha: ObjectId,
-        /// Its message.
         commit_message: String,
-        /// How many files it changed.
         files_changed: u64,
-        /// Lines added.
         insertions: u64,
-        /// Lines removed.
         deletions: u64,
     },
-    /// There was nothing to commit.
     NoChanges,
-    /// There is no commit.
     Failed {
-        /// Why.
         reason: String,
-        /// Whether the changes were put back or are as they were.
+        /// The state of the work tree.
         state: FailedState,
     },
 }
 
-/// In what state a failed checkpoint left the work tree.
+/// The state of the work tree after a failed checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailedState {
@@ -92,7 +84,7 @@ pub enum FailedState {
     Unchanged,
 }
 
-/// Makes a checkpoint in the words of the `git_checkpoint` directive.
+/// Makes a checkpoint with the interface of the `git_checkpoint` directive.
 pub fn git_checkpoint(
     ctx: &Context,
     request: &CheckpointRequest,
@@ -106,12 +98,22 @@ pub fn git_checkpoint(
         }
         observer(event);
     })?;
-    let step = summary.steps.first().and_then(|step| step.checkpoint.as_ref());
+    let step = summary
+        .steps
+        .first()
+        .and_then(|step| step.checkpoint.as_ref());
     Ok(match (step, summary.error) {
         (_, Some(error)) => {
             let rolled_back = step.is_some_and(|step| step.status == CheckpointStatus::RolledBack);
-            let state = if rolled_back { FailedState::RolledBack } else { FailedState::Unchanged };
-            GitCheckpoint::Failed { reason: error.message(), state }
+            let state = if rolled_back {
+                FailedState::RolledBack
+            } else {
+                FailedState::Unchanged
+            };
+            GitCheckpoint::Failed {
+                reason: error.message(),
+                state,
+            }
         }
         (Some(step), None) => match step.commit_sha {
             Some(commit_sha) => GitCheckpoint::Committed {
@@ -127,15 +129,22 @@ pub fn git_checkpoint(
     })
 }
 
-/// Commits what was selected.
+/// Commits the selected changes.
 pub fn checkpoint(
     ctx: &Context,
     request: &CheckpointRequest,
     run: &RunRequest,
     observer: &mut Observer<'_>,
 ) -> Result<RunSummary, RunError> {
-    let mut session = Session::begin(ctx, &RunRequest { mode: CheckpointMode::Auto, ..run.clone() }, observer)?;
-    match session.commit_by_itself(request) {
+    let mut session = Session::begin(
+        ctx,
+        &RunRequest {
+            mode: CheckpointMode::Auto,
+            ..run.clone()
+        },
+        observer,
+    )?;
+    match commit_by_itself(&mut session, request) {
         Ok(end) => session.finish(end.run_status(), end.error),
         Err(err) => {
             session.abandon(&err)?;
@@ -144,183 +153,315 @@ pub fn checkpoint(
     }
 }
 
-impl Session<'_, '_> {
-    /// Commits what is left of earlier steps of the run, as a step of its own.
-    pub(super) fn commit_pending(
-        &mut self,
-        wording: Wording<'_>,
-        pending: &[KeptStep],
-        verdict: Verdict,
-    ) -> Result<(), RunError> {
-        let step = self.next_step();
-        let left = self.judge(pending, EditsSince::LeaveOut)?;
-        let covers = match &left {
-            Some(Ok(left)) => left.steps.clone(),
-            _ => pending.iter().map(|kept| kept.id).collect(),
-        };
-        let before = self.start_step(step, wording.name, StepKind::Checkpoint { covers }, &[])?;
-        let settlement = match (left, before, self.checkpointer.take()) {
-            (Some(left), Some(before), Some(mut checkpointer)) => {
-                let settled = self.settle_pending(&mut checkpointer, step, wording, &before, left, verdict);
-                self.checkpointer = Some(checkpointer);
-                settled?
-            }
-            _ => self.skip_checkpoint(step)?,
-        };
-        if settlement.asked {
-            return Ok(());
-        }
-        let error = settlement.error;
-        let status = if error.is_none() { StepStatus::Succeeded } else { StepStatus::Failed };
-        self.finish_step(step, wording.name, status, None, settlement.checkpoint, error.as_ref())
+/// Commits the uncommitted changes of earlier steps of the run, as a step of its own.
+pub(super) fn commit_pending(
+    session: &mut Session<'_>,
+    wording: Wording<'_>,
+    pending: &[KeptStep],
+    verdict: ChangesVerdict,
+) -> Result<(), RunError> {
+    let step = session.recorder.next_step();
+    let left = judge(session, pending, EditsSince::LeaveOut)?;
+    let covers = match &left {
+        Some(Ok(left)) => left.steps.clone(),
+        _ => pending.iter().map(|kept| kept.id).collect(),
+    };
+    let before = session.start_step(step, wording.name, StepKind::Checkpoint { covers }, &[])?;
+    let recorder = &mut session.recorder;
+    let settlement = match (left, before, &mut session.checkpointer) {
+        (Some(left), Some(before), Some(checkpointer)) => settle_pending(
+            recorder,
+            checkpointer,
+            step,
+            wording,
+            &before,
+            left,
+            verdict,
+        )?,
+        _ => recorder.skip_checkpoint(step)?,
+    };
+    if settlement.asked {
+        return Ok(());
     }
+    let error = settlement.error;
+    let status = if error.is_none() {
+        StepStatus::Succeeded
+    } else {
+        StepStatus::Failed
+    };
+    recorder.finish_step(
+        step,
+        wording.name,
+        status,
+        None,
+        settlement.checkpoint,
+        error.as_ref(),
+    )
+}
 
-    fn settle_pending(
-        &mut self,
-        checkpointer: &mut Checkpointer,
-        step: u32,
-        wording: Wording<'_>,
-        before: &Snapshot,
-        left: Result<Left, CheckpointError>,
-        verdict: Verdict,
-    ) -> Result<Settlement, RunError> {
-        let chosen = match left.and_then(Chosen::of) {
-            Ok(chosen) => chosen,
-            Err(err) => return self.failed(step, err),
-        };
-        if verdict == Verdict::Ask && !chosen.delta.changes.is_empty() {
-            self.record_remainder(step, &chosen)?;
-            let (after, delta, outside) = (before.clone(), chosen.delta, Vec::new());
-            self.record(&Event::ChangesFound { step, after, delta, outside })?;
-            self.record(&Event::Waiting { step, wait: Wait::Changes })?;
-            return Ok(Settlement { asked: true, ..Settlement::of(summary(CheckpointStatus::Skipped)) });
-        }
-        self.commit_selected(checkpointer, step, wording, before, before.clone(), chosen)
+fn settle_pending(
+    recorder: &mut Recorder<'_>,
+    checkpointer: &mut Checkpointer,
+    step: u32,
+    wording: Wording<'_>,
+    before: &Snapshot,
+    left: Result<Left, CheckpointError>,
+    verdict: ChangesVerdict,
+) -> Result<Settlement, RunError> {
+    let chosen = match left.and_then(Chosen::of) {
+        Ok(chosen) => chosen,
+        Err(err) => return settle::failed(recorder, step, err),
+    };
+    if verdict == ChangesVerdict::Ask && !chosen.delta.changes.is_empty() {
+        record_remainder(recorder, step, &chosen)?;
+        let (after, delta, outside) = (before.clone(), chosen.delta, Vec::new());
+        recorder.record(&Event::ChangesFound {
+            step,
+            after,
+            delta,
+            outside,
+        })?;
+        recorder.record(&Event::Waiting {
+            step,
+            wait: Wait::Changes,
+        })?;
+        return Ok(Settlement {
+            asked: true,
+            ..Settlement::of(summary(CheckpointStatus::Skipped))
+        });
     }
+    commit_selected(
+        recorder,
+        checkpointer,
+        step,
+        wording,
+        before,
+        before.clone(),
+        chosen,
+    )
+}
 
-    /// What is left of steps, by the disk and HEAD of this moment; none without a repository. The step that begins
-    /// next begins with this moment.
-    pub(super) fn judge(
-        &mut self,
-        kept: &[KeptStep],
-        edits: EditsSince,
-    ) -> Result<Option<Result<Left, CheckpointError>>, RunError> {
-        let Some(checkpointer) = &mut self.checkpointer else { return Ok(None) };
-        let now = match self.found.take() {
-            Some(found) => found,
-            None => checkpointer.before()?,
-        };
-        let left = left_of(checkpointer, &now, kept, None, edits);
-        self.found = Some(now);
-        Ok(Some(left))
+/// Compares steps with the disk and HEAD as they are now; `None` without a repository. The next
+/// step starts from this snapshot.
+pub(super) fn judge(
+    session: &mut Session<'_>,
+    kept: &[KeptStep],
+    edits: EditsSince,
+) -> Result<Option<Result<Left, CheckpointError>>, RunError> {
+    let Some(checkpointer) = &mut session.checkpointer else {
+        return Ok(None);
+    };
+    let now = match &mut session.found {
+        Some(found) => found,
+        none => none.insert(checkpointer.before()?),
+    };
+    Ok(Some(left_of(checkpointer, now, kept, None, edits)))
+}
+
+/// The files that steps of the run changed and no commit holds.
+pub(super) fn uncommitted(session: &mut Session<'_>) -> Vec<RepoPath> {
+    let pending = session
+        .recorder
+        .state
+        .as_ref()
+        .map(|state| state.pending.clone())
+        .unwrap_or_default();
+    if pending.is_empty() {
+        return Vec::new();
     }
-
-    /// The files of the run that steps changed and no commit has.
-    pub(super) fn uncommitted(&mut self) -> Vec<RepoPath> {
-        let pending = self.state.as_ref().map(|state| state.pending.clone()).unwrap_or_default();
-        if pending.is_empty() {
-            return Vec::new();
-        }
-        // What was found when the run began says nothing about its end.
-        self.found = None;
-        match self.judge(&pending, EditsSince::LeaveOut) {
-            Ok(Some(Ok(left))) => left.files.paths(),
-            // The files cannot be read now: what was recorded may be there.
-            _ => combine(pending.iter().map(|kept| &kept.delta)).changes.into_iter().map(|it| it.path).collect(),
-        }
-    }
-
-    fn commit_by_itself(&mut self, request: &CheckpointRequest) -> Result<StepEnd, RunError> {
-        let repository = self.repository()?;
-        let (history, _) = History::load(&repository.runs_folder())?;
-        let root = repository.top().to_string_lossy().into_owned();
-        let kept = kept_here(&history, &root);
-        let Some(left) = self.judge(&kept, request.edits)? else {
-            return Err(CheckpointError::NoRepository(self.ctx.root.clone()).into());
-        };
-        let covers = left.as_ref().map(|left| request.selection.covered(left, &kept)).unwrap_or_default();
-        let step = self.next_step();
-        let before = self.start_step(step, &request.operation, StepKind::Checkpoint { covers }, &[])?;
-        let (Some(before), Some(mut checkpointer)) = (before, self.checkpointer.take()) else {
-            return Err(CheckpointError::NoRepository(self.ctx.root.clone()).into());
-        };
-        let wording = Wording {
-            name: &request.operation,
-            given: request.message.as_deref(),
-            directive: request.directive.as_deref(),
-            ..Wording::default()
-        };
-        let settlement = match left.and_then(|left| select(&checkpointer, request, &before, &history, &kept, left)) {
-            Ok(chosen) => self.commit_selected(&mut checkpointer, step, wording, &before, before.clone(), chosen),
-            Err(err) => self.failed(step, err),
-        };
-        self.checkpointer = Some(checkpointer);
-        let settlement = settlement?;
-        let status = if settlement.error.is_none() { StepStatus::Succeeded } else { StepStatus::Failed };
-        self.finish_step(step, &request.operation, status, None, settlement.checkpoint, settlement.error.as_ref())?;
-        Ok(StepEnd { status, error: settlement.error, interrupted: false, command_status: None })
-    }
-
-    /// Commits what a checkpoint is to hold; `now` is what is on disk.
-    pub(super) fn commit_selected(
-        &mut self,
-        checkpointer: &mut Checkpointer,
-        step: u32,
-        wording: Wording<'_>,
-        before: &Snapshot,
-        now: Snapshot,
-        chosen: Chosen,
-    ) -> Result<Settlement, RunError> {
-        self.record_remainder(step, &chosen)?;
-        let Chosen { delta, .. } = chosen;
-        if delta.changes.is_empty() {
-            self.record(&Event::NoChanges { step, not_captured: Vec::new(), too_large: Vec::new() })?;
-            return Ok(Settlement::of(summary(CheckpointStatus::NoChanges)));
-        }
-        let (after, outside) = (now.clone(), Vec::new());
-        self.record(&Event::ChangesFound { step, after, delta: delta.clone(), outside })?;
-        let found = Attributed { after: now, delta, outside: Vec::new(), doubt: None };
-        let mut settlement = self.commit_or_explain(checkpointer, step, wording, before, found)?;
-        // What a hook did was put back; what was to be committed is where it was.
-        if let Some(checkpoint) =
-            settlement.checkpoint.as_mut().filter(|made| made.status == CheckpointStatus::RolledBack)
-        {
-            *checkpoint = summary(CheckpointStatus::Failed);
-        }
-        Ok(settlement)
-    }
-
-    fn record_remainder(&mut self, step: u32, chosen: &Chosen) -> Result<(), RunError> {
-        let Chosen { dropped, edits, .. } = chosen;
-        if !dropped.is_empty() || !edits.is_empty() {
-            let (dropped, edits) = (dropped.clone(), edits.clone());
-            self.record(&Event::RemainderFound { step, dropped, edits })?;
-        }
-        Ok(())
+    // The snapshot from the start of the run is outdated at its end.
+    session.found = None;
+    match judge(session, &pending, EditsSince::LeaveOut) {
+        Ok(Some(Ok(left))) => left.files.paths(),
+        // The files cannot be read now: assume that all recorded changes are still there.
+        _ => combine(pending.iter().map(|kept| &kept.delta))
+            .changes
+            .into_iter()
+            .map(|it| it.path)
+            .collect(),
     }
 }
 
-/// What a checkpoint is to hold.
+fn commit_by_itself(
+    session: &mut Session<'_>,
+    request: &CheckpointRequest,
+) -> Result<StepEnd, RunError> {
+    let repository = session.repository()?;
+    let (history, _) = History::load(&repository.runs_folder())?;
+    let root = repository.top().to_string_lossy().into_owned();
+    let kept = kept_here(&history, &root);
+    let Some(left) = judge(session, &kept, request.edits)? else {
+        return Err(no_repository(session.recorder.ctx));
+    };
+    let covers = left
+        .as_ref()
+        .map(|left| request.selection.covered(left, &kept))
+        .unwrap_or_default();
+    require_permitted(session, request, &history, &kept, &left)?;
+    let step = session.recorder.next_step();
+    let before = session.start_step(
+        step,
+        &request.operation,
+        StepKind::Checkpoint { covers },
+        &[],
+    )?;
+    let Some(before) = before else {
+        return Err(no_repository(session.recorder.ctx));
+    };
+    let (recorder, checkpointer) = session.with_git()?;
+    let wording = Wording {
+        name: &request.operation,
+        given: request.message.as_deref(),
+        directive: request.directive.as_deref(),
+        ..Wording::default()
+    };
+    let settlement =
+        match left.and_then(|left| select(checkpointer, request, &before, &history, &kept, left)) {
+            Ok(chosen) => commit_selected(
+                recorder,
+                checkpointer,
+                step,
+                wording,
+                &before,
+                before.clone(),
+                chosen,
+            ),
+            Err(err) => settle::failed(recorder, step, err),
+        }?;
+    let status = if settlement.error.is_none() {
+        StepStatus::Succeeded
+    } else {
+        StepStatus::Failed
+    };
+    recorder.finish_step(
+        step,
+        &request.operation,
+        status,
+        None,
+        settlement.checkpoint,
+        settlement.error.as_ref(),
+    )?;
+    Ok(StepEnd {
+        status,
+        error: settlement.error,
+        interrupted: false,
+        command_status: None,
+    })
+}
+
+/// Refuses to commit files that the directive does not permit to change, before the step begins. An
+/// error of the selection itself is reported by the step.
+fn require_permitted(
+    session: &Session<'_>,
+    request: &CheckpointRequest,
+    history: &History,
+    kept: &[KeptStep],
+    left: &Result<Left, CheckpointError>,
+) -> Result<(), RunError> {
+    let (Some(within), Ok(left), Some(checkpointer), Some(now)) =
+        (&request.within, left, &session.checkpointer, &session.found)
+    else {
+        return Ok(());
+    };
+    let Ok(chosen) = select(checkpointer, request, now, history, kept, left.clone()) else {
+        return Ok(());
+    };
+    let paths = chosen.delta.changes.iter().map(|change| &change.path);
+    within.require_writes(session.recorder.ctx, checkpointer.repository(), paths)?;
+    Ok(())
+}
+
+/// Commits the chosen changes; `now` is the state on disk.
+pub(super) fn commit_selected(
+    recorder: &mut Recorder<'_>,
+    checkpointer: &mut Checkpointer,
+    step: u32,
+    wording: Wording<'_>,
+    before: &Snapshot,
+    now: Snapshot,
+    chosen: Chosen,
+) -> Result<Settlement, RunError> {
+    record_remainder(recorder, step, &chosen)?;
+    let Chosen { delta, .. } = chosen;
+    if delta.changes.is_empty() {
+        recorder.record(&Event::NoChanges {
+            step,
+            not_captured: Vec::new(),
+            too_large: Vec::new(),
+        })?;
+        return Ok(Settlement::of(summary(CheckpointStatus::NoChanges)));
+    }
+    let (after, outside) = (now.clone(), Vec::new());
+    recorder.record(&Event::ChangesFound {
+        step,
+        after,
+        delta: delta.clone(),
+        outside,
+    })?;
+    let found = Attributed {
+        after: now,
+        delta,
+        outside: Vec::new(),
+        doubt: None,
+    };
+    let mut settlement =
+        settle::commit_or_explain(recorder, checkpointer, step, wording, before, found)?;
+    // The hook's changes were rolled back; the changes to commit are still on disk.
+    if let Some(checkpoint) = settlement
+        .checkpoint
+        .as_mut()
+        .filter(|made| made.status == CheckpointStatus::RolledBack)
+    {
+        *checkpoint = summary(CheckpointStatus::Failed);
+    }
+    Ok(settlement)
+}
+
+fn record_remainder(
+    recorder: &mut Recorder<'_>,
+    step: u32,
+    chosen: &Chosen,
+) -> Result<(), RunError> {
+    let Chosen { dropped, edits, .. } = chosen;
+    if !dropped.is_empty() || !edits.is_empty() {
+        let (dropped, edits) = (dropped.clone(), edits.clone());
+        recorder.record(&Event::RemainderFound {
+            step,
+            dropped,
+            edits,
+        })?;
+    }
+    Ok(())
+}
+
+/// The changes to commit.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chosen {
-    /// From what HEAD has to what the commit is to have.
+    /// The difference from HEAD to the commit.
     pub(super) delta: Delta,
-    /// Steps of which nothing is left.
+    /// Steps whose changes are all gone.
     pub(super) dropped: Vec<StepId>,
-    /// Files that are taken with edits of a person.
+    /// Files that include a person's edits.
     pub(super) edits: Vec<RepoPath>,
 }
 
 impl Chosen {
-    /// Everything that is left of steps, if it can be told from what others did.
+    /// All uncommitted changes of steps; fails if they cannot be told apart from other changes.
     pub(super) fn of(left: Left) -> Result<Self, CheckpointError> {
         left.files.require_clear()?;
-        let delta = Delta { changes: left.files.changes, ..Delta::default() };
-        Ok(Self { delta, dropped: left.dropped, edits: left.files.included })
+        let delta = Delta {
+            changes: left.files.changes,
+            ..Delta::default()
+        };
+        Ok(Self {
+            delta,
+            dropped: left.dropped,
+            edits: left.files.included,
+        })
     }
 }
 
-/// The changes that were asked for.
+/// The selected changes.
 fn select(
     checkpointer: &Checkpointer,
     request: &CheckpointRequest,
@@ -330,32 +471,43 @@ fn select(
     left: Left,
 ) -> Result<Chosen, CheckpointError> {
     match &request.selection {
-        Selection::Recorded => return Chosen::of(left),
-        Selection::Since(baseline) => {
+        CommitSelection::Recorded => return Chosen::of(left),
+        CommitSelection::Since(baseline) => {
             let files = baseline.remainder(checkpointer, before, history, kept)?;
             return Chosen::of(Left { files, ..left });
         }
-        Selection::Paths(_) | Selection::All => {}
+        CommitSelection::Paths(_) | CommitSelection::All => {}
     }
     let mut delta = checkpointer.delta_to_head(before)?;
-    delta.changes.retain(|change| request.selection.has(&change.path));
-    Ok(Chosen { delta, dropped: left.dropped, edits: Vec::new() })
+    delta
+        .changes
+        .retain(|change| request.selection.has(&change.path));
+    Ok(Chosen {
+        delta,
+        dropped: left.dropped,
+        edits: Vec::new(),
+    })
 }
 
-impl Selection {
+impl CommitSelection {
     fn has(&self, path: &RepoPath) -> bool {
         match self {
             Self::Recorded | Self::All | Self::Since(_) => true,
-            Self::Paths(paths) => paths.iter().any(|chosen| path == chosen || path.is_inside(chosen)),
+            Self::Paths(paths) => paths
+                .iter()
+                .any(|chosen| path == chosen || path.is_inside(chosen)),
         }
     }
 
-    /// The steps of which nothing is left after a checkpoint of this.
+    /// The steps that have no uncommitted changes after this checkpoint.
     fn covered(&self, left: &Left, kept: &[KeptStep]) -> Vec<StepId> {
         let paths = left.files.paths();
         let is_covered = |kept: &&KeptStep| {
             let changed = kept.delta.changes.iter().map(|change| &change.path);
-            left.steps.contains(&kept.id) && changed.filter(|path| paths.contains(path)).all(|path| self.has(path))
+            left.steps.contains(&kept.id)
+                && changed
+                    .filter(|path| paths.contains(path))
+                    .all(|path| self.has(path))
         };
         kept.iter().filter(is_covered).map(|kept| kept.id).collect()
     }

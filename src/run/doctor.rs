@@ -1,14 +1,15 @@
-//! What works on this machine, proved by trying.
+//! Checks what works on this machine by trying it.
 //!
-//! [`examine`] goes through [`PROBES`]: each does something real in a temporary folder, has a limit of time, leaves nothing
-//! behind and changes nothing in the project. A probe that hangs is reported and not waited for.
-//! The answer is a [`Report`] of [`Check`]s; what is needed and does not work makes it unusable.
+//! [`examine`] runs [`PROBES`]: each does something real in a temporary folder, has a time limit,
+//! leaves nothing behind and changes nothing in the project. A probe that hangs is reported and
+//! abandoned. The result is a [`DoctorReport`] of [`DoctorCheck`]s; a missing requirement makes the machine
+//! unusable.
 
+mod checkpoint;
 mod folders;
 mod probe;
 mod programs;
 mod project;
-mod rope;
 mod supervision;
 
 use std::collections::BTreeMap;
@@ -25,28 +26,28 @@ use super::error::RunError;
 use crate::context::{Context, ContextError, Environment};
 use crate::exec::call::CallError;
 use crate::exec::interrupt::Interrupts;
-use probe::{Outcome, PROBES, Probe};
+use crate::exec::private_folder::{PrivateFolder, PrivateUse};
+use probe::{PROBES, Probe, ProbeOutcome};
 
-/// How much longer than a program a whole probe may take.
+/// The time limit of a probe, as a multiple of the limit of a program.
 const PATIENCE: u32 = 6;
-/// How long a probe has to tidy up when somebody asks to stop.
+/// How long a probe may clean up after an interrupt.
 const TIDYING: Duration = Duration::from_secs(3);
-/// How often a request to stop is looked for.
+/// How often to check for an interrupt.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How well something works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum CheckStatus {
     /// It was tried and works.
     Ok,
-    /// It works, but there is something to know.
+    /// It works, with a warning.
     Warning,
-    /// It is not there, or does not work.
+    /// It is missing or does not work.
     Missing,
 }
 
-/// What a check is about.
+/// The topic of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Group {
@@ -60,65 +61,59 @@ pub enum Group {
     Machine,
 }
 
-/// Whether piton can do without.
+/// Whether piton requires it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
-    /// It cannot.
+pub enum Necessity {
+    /// Piton does not work without it.
     Required,
-    /// Only some things do not work without.
+    /// Only some features need it.
     Optional,
 }
 
-/// Something that was tried.
+/// The result of one check.
 #[derive(Clone, Debug, Serialize)]
-pub struct Check {
-    /// What was tried out.
+pub struct DoctorCheck {
     pub name: &'static str,
-    /// What it is about.
     pub group: Group,
-    /// How well it works.
-    pub status: Status,
-    /// Whether piton needs it.
+    pub status: CheckStatus,
+    /// Whether piton requires it.
     pub needed: bool,
-    /// What was done to find out.
+    /// How it was tested.
     pub tried: &'static str,
-    /// What came of it.
+    /// What was found.
     pub detail: String,
-    /// What to do about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// Everything that was tried.
+/// All checks.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// Each check.
-    pub checks: Vec<Check>,
-    /// In numbers.
-    pub summary: Summary,
+pub struct DoctorReport {
+    pub checks: Vec<DoctorCheck>,
+    pub summary: DoctorSummary,
 }
 
-/// The checks in numbers.
+/// The number of checks by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Summary {
-    /// What works.
+pub struct DoctorSummary {
+    /// Checks that passed.
     pub ok: usize,
-    /// What works with limits.
+    /// Checks with a warning.
     pub warnings: usize,
-    /// What does not work and is not needed.
+    /// Failed checks of optional features.
     pub missing: usize,
-    /// What does not work and is needed.
+    /// Failed checks of requirements.
     pub broken: usize,
-    /// Whether everything works that piton needs.
+    /// Whether all requirements work.
     pub usable: bool,
 }
 
-/// The terminal, as whoever prints sees it.
+/// The properties of the terminal that the printer has detected.
 #[derive(Clone, Debug)]
-pub struct Terminal {
-    /// Whether somebody watches.
+pub struct TerminalInfo {
     pub kind: TerminalKind,
-    /// Whether colours are used, and why, in words.
+    /// Whether colours are used, and why.
     pub colours: String,
 }
 
@@ -131,104 +126,130 @@ pub enum TerminalKind {
     Pipe,
 }
 
-/// What is examined.
+/// What to examine.
 #[derive(Debug)]
 pub struct Patient {
-    /// The process.
     pub environment: Environment,
     /// The project, or why there is none.
     pub found: Result<Context, ContextError>,
-    /// The terminal.
-    pub terminal: Terminal,
-    /// How long each program may take.
+    pub terminal: TerminalInfo,
+    /// The time limit of each program.
     pub limit: Duration,
 }
 
 /// What a probe may use.
 #[derive(Debug)]
-struct Surroundings {
+struct ProbeContext {
     patient: Patient,
     /// A project in a temporary folder, with the user's own home.
     own: Context,
-    /// That folder; it goes away at the end.
+    /// The temporary folder, which is removed at the end.
     workshop: PathBuf,
 }
 
-impl Report {
-    /// Adds what was found out elsewhere, at the end of its group, if that was looked at at all.
-    pub fn add(&mut self, check: Check) {
-        if let Some(last) = self.checks.iter().rposition(|other| other.group == check.group) {
+impl DoctorReport {
+    /// Adds a check that was made elsewhere, at the end of its group, if the group was examined.
+    pub fn add(&mut self, check: DoctorCheck) {
+        if let Some(last) = self
+            .checks
+            .iter()
+            .rposition(|other| other.group == check.group)
+        {
             self.checks.insert(last + 1, check);
         }
         self.summary = summary(&self.checks);
     }
 }
 
-/// Tries everything out; `on_check` sees each answer as it comes.
-pub fn examine(patient: Patient, on_check: &mut dyn FnMut(&Check)) -> Result<Report, RunError> {
+/// Runs all probes; `on_check` receives each check as soon as it is done.
+pub fn examine(
+    patient: Patient,
+    on_check: &mut dyn FnMut(&DoctorCheck),
+) -> Result<DoctorReport, RunError> {
     let interrupts = Interrupts::listen().map_err(RunError::Signals)?;
     let temporary = patient.environment.temporary_folder();
-    // A wrong `TMPDIR` is one fault, and not to hide the others.
-    let make = |place: &Path| tempfile::Builder::new().prefix("piton-doctor-").tempdir_in(place);
+    // A wrong `TMPDIR` is one problem and must not hide the others.
+    let make = |place: &Path| PrivateFolder::create(place, PrivateUse::Doctor);
     let folder = make(&temporary).or_else(|err| make(Path::new("/tmp")).map_err(|_| err));
-    let own = folder.as_ref().ok().and_then(|folder| Context::at(plain(&patient.environment), folder.path()).ok());
+    let own = folder
+        .as_ref()
+        .ok()
+        .and_then(|folder| Context::at(plain(&patient.environment), folder.path()).ok());
     let mut checks = Vec::new();
     match (&folder, own) {
         (Ok(folder), Some(own)) => {
             let limit = patient.limit * PATIENCE;
             let workshop = own.root.clone();
-            let around = Arc::new(Surroundings { patient, own, workshop });
+            let around = Arc::new(ProbeContext {
+                patient,
+                own,
+                workshop,
+            });
             let has_repository = project::has_repository(&around);
-            for probe in PROBES.iter().filter(|probe| has_repository || !probe::IN_REPOSITORY.contains(&probe.name)) {
+            for probe in PROBES
+                .iter()
+                .filter(|probe| has_repository || !probe::IN_REPOSITORY.contains(&probe.name))
+            {
                 let outcome = attempt(probe, &around, limit, &interrupts)?;
                 let check = check(probe, outcome);
                 on_check(&check);
                 checks.push(check);
             }
-            debug_assert!(folder.path().exists(), "a probe took the folder of all of them away");
+            debug_assert!(
+                folder.path().exists(),
+                "a probe removed the shared temporary folder"
+            );
         }
         (failed, _) => {
-            let reason = failed.as_ref().err().map_or_else(|| "it cannot be entered".to_owned(), ToString::to_string);
+            let reason = failed
+                .as_ref()
+                .err()
+                .map_or_else(|| "it cannot be entered".to_owned(), ToString::to_string);
             let check = check(&probe::TEMPORARY, folders::unwritable(&temporary, &reason));
             on_check(&check);
             checks.push(check);
         }
     }
     let summary = summary(&checks);
-    Ok(Report { checks, summary })
+    Ok(DoctorReport { checks, summary })
 }
 
-/// Lets a probe try, for as long as it may take.
+/// Runs a probe with its time limit.
 fn attempt(
     probe: &Probe,
-    around: &Arc<Surroundings>,
+    around: &Arc<ProbeContext>,
     limit: Duration,
     interrupts: &Interrupts,
-) -> Result<Outcome, RunError> {
+) -> Result<ProbeOutcome, RunError> {
     let (answer, answered) = mpsc::channel();
     let (run, theirs) = (probe.run, Arc::clone(around));
-    // One that hangs, e.g. in a file system that does not answer, ends with the process.
+    // A probe that hangs, e.g. in an unresponsive file system, ends with the process.
     thread::spawn(move || answer.send(run(&theirs)));
     let deadline = Instant::now() + limit;
     loop {
         match answered.recv_timeout(PAUSE) {
+            // The interrupt ended the probe, so its outcome says nothing, and no other probe starts.
+            Ok(_) if interrupts.received().is_some() => {
+                return Err(RunError::Call(CallError::Interrupted));
+            }
             Ok(outcome) => return Ok(outcome),
             Err(RecvTimeoutError::Disconnected) => {
-                return Ok(Outcome::missing(
-                    "the probe itself broke down".to_owned(),
+                return Ok(ProbeOutcome::missing(
+                    "the probe crashed".to_owned(),
                     "this is a bug: please report it",
                 ));
             }
             Err(RecvTimeoutError::Timeout) if interrupts.received().is_some() => {
-                // It hears the same and ends what it has started.
+                // The probe receives the same interrupt and stops the processes that it has
+                // started.
                 let _ = answered.recv_timeout(TIDYING);
                 return Err(RunError::Call(CallError::Interrupted));
             }
             Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => {
                 let detail = format!("no answer within {} s", limit.as_secs());
-                return Ok(Outcome::missing(
+                return Ok(ProbeOutcome::missing(
                     detail,
-                    "something hangs: a file system, or a program that cannot be ended",
+                    "a file system or a program hangs",
                 ));
             }
             Err(RecvTimeoutError::Timeout) => {}
@@ -236,36 +257,56 @@ fn attempt(
     }
 }
 
-fn check(probe: &Probe, outcome: Outcome) -> Check {
-    let Outcome { status, detail, hint } = outcome;
-    let needed = probe.need == Need::Required;
-    Check { name: probe.name, group: probe.group, status, needed, tried: probe.tried, detail, hint }
+fn check(probe: &Probe, outcome: ProbeOutcome) -> DoctorCheck {
+    let ProbeOutcome {
+        status,
+        detail,
+        hint,
+    } = outcome;
+    let needed = probe.need == Necessity::Required;
+    DoctorCheck {
+        name: probe.name,
+        group: probe.group,
+        status,
+        needed,
+        tried: probe.tried,
+        detail,
+        hint,
+    }
 }
 
-fn summary(checks: &[Check]) -> Summary {
+fn summary(checks: &[DoctorCheck]) -> DoctorSummary {
     let count = |status, needed: Option<bool>| {
-        checks.iter().filter(|it| it.status == status && needed.is_none_or(|needed| it.needed == needed)).count()
+        checks
+            .iter()
+            .filter(|it| it.status == status && needed.is_none_or(|needed| it.needed == needed))
+            .count()
     };
-    let broken = count(Status::Missing, Some(true));
-    Summary {
-        ok: count(Status::Ok, None),
-        warnings: count(Status::Warning, None),
-        missing: count(Status::Missing, Some(false)),
+    let broken = count(CheckStatus::Missing, Some(true));
+    DoctorSummary {
+        ok: count(CheckStatus::Ok, None),
+        warnings: count(CheckStatus::Warning, None),
+        missing: count(CheckStatus::Missing, Some(false)),
         broken,
         usable: broken == 0,
     }
 }
 
-/// The environment without what would change the settings of a throw-away project, or lead git to another one.
+/// The environment without variables that would change the settings of a throw-away project or
+/// point git to another repository.
 pub(super) fn plain(environment: &Environment) -> Environment {
     let kept = environment.without_git_variables();
     let is_setting = |name: &OsString| name.as_encoded_bytes().starts_with(b"PITON_");
-    let kept: BTreeMap<OsString, OsString> = kept.into_iter().filter(|(name, _)| !is_setting(name)).collect();
+    let kept: BTreeMap<OsString, OsString> = kept
+        .into_iter()
+        .filter(|(name, _)| !is_setting(name))
+        .collect();
     Environment::new(kept, environment.temporary_folder())
 }
 
-impl Surroundings {
-    /// A project in a folder of its own, with a home of its own: neither settings nor items of the user count in it.
+impl ProbeContext {
+    /// A project with a folder and a home of its own: the user's settings and items do not apply to
+    /// it.
     fn project(&self, name: &str) -> Result<Context, RunError> {
         let folder = self.workshop.join(name);
         let (home, temporary) = (self.workshop.join("home"), self.workshop.join("tmp"));
@@ -275,9 +316,10 @@ impl Surroundings {
         let mut variables = self.own.environment.variables().clone();
         variables.retain(|name, _| !name.as_encoded_bytes().starts_with(b"XDG_"));
         variables.insert("HOME".into(), home.into());
-        // The private homes of tools go away with the rest, whatever happens.
+        // With this, the private homes of tools are always removed with the temporary folder.
         variables.insert("TMPDIR".into(), temporary.into());
         let environment = Environment::new(variables, folder.clone());
-        Context::at(environment, &folder).map_err(|err| RunError::Marker(std::io::Error::other(err)))
+        Context::at(environment, &folder)
+            .map_err(|err| RunError::Marker(std::io::Error::other(err)))
     }
 }

@@ -10,8 +10,10 @@ use std::path::PathBuf;
 
 use super::acceptance::AcceptanceError;
 use super::author::AuthorError;
+use super::caches::CacheError;
 use super::finish::FinishError;
-use super::worktree::WorktreeError;
+use super::linked_worktree::WorktreeError;
+use super::pinned_authority::ConfinementError;
 use crate::audit::error::AuditError;
 use crate::audit::reference::ReferenceError;
 use crate::checkpoint::error::CheckpointError;
@@ -23,36 +25,37 @@ use crate::exec::supervisor::SupervisorError;
 use crate::item::finding::Finding;
 use crate::item::params::ParamProblem;
 use crate::item::store::LookupError;
+use crate::item::tool::Isolation;
 use crate::item::tool::Origin;
 use crate::item::wording::shown as item_shown;
 use crate::journal::lock::LockError;
 use crate::journal::{JournalError, RunId};
-use crate::problem::{Call, Code, Explain, Hint, hint, with_causes};
+use crate::problem::{Code, Explain, Hint, HintCall, hint, with_causes};
 
 use super::directive::Waiting;
 use super::items::ItemStepError;
-use super::marker::WaitingRun;
 use super::undo::error::UndoError;
+use super::unfinished_note::WaitingRun;
 use super::unsettled::RecoveryAction;
 use super::values::ValueError;
 
 pub use restart::RestartError;
-use words::{needs, problems_in_words, tree_name, waiting_in};
+use words::{needs, problem_list, tree_name, waiting_in};
 pub use words::{way_on, way_on_in};
 
-/// Everything that can stop a run before or between its steps.
+/// Errors that stop a run before or between its steps.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The repository cannot be served, or git failed.
+    /// The repository is not supported, or git failed.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// The journal cannot be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// What happened cannot be read back, or cannot travel.
+    /// The records cannot be read, pushed or fetched.
     #[error(transparent)]
     Audit(AuditError),
-    /// Another run is at work in this worktree.
+    /// Another run holds the lock of this worktree.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// The command cannot be started.
@@ -64,246 +67,219 @@ pub enum RunError {
     /// A call cannot be resolved.
     #[error(transparent)]
     Lower(Box<ResolveError>),
-    /// A call could not be made ready.
+    /// A call could not be prepared.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// What looks after the processes of a tool could not be started.
+    /// The supervisor of a tool could not be started.
     #[error(transparent)]
     Supervisor(#[from] SupervisorError),
-    /// The signature policy does not let it run, or nobody can say who signed it.
+    /// The signature policy does not allow it, or the signer cannot be determined.
     #[error(transparent)]
     Author(#[from] AuthorError),
-    /// Something that a tool needs is not there.
+    /// A requirement of a tool is missing.
     #[error("tool `{tool}` needs {}", needs(.commands, .variables))]
     Requirements {
-        /// The tool.
         tool: String,
         /// Commands that are not on the search path.
         commands: Vec<String>,
         /// Variables that are not set.
         variables: Vec<String>,
-        /// How to get the program that the tool is.
+        /// How to install the program.
         guide: Option<String>,
     },
-    /// An isolation level that was asked for cannot be given.
-    #[error("tool `{tool}` asks for isolation `{level}`, which {}", network.map_or_else(|| "is not available".to_owned(), |it| format!("a container with the network `{it}` does not have")))]
+    /// The requested isolation level is not available.
+    #[error("{subject} asks for isolation `{}`, which {}", level.as_str(), network.map_or_else(|| "is not available".to_owned(), |it| format!("a container with the network `{it}` does not have")))]
     Sandbox {
-        /// The tool.
-        tool: String,
-        /// The level.
-        level: &'static str,
-        /// The network of its container that does not go with it.
+        /// The tool or command, e.g. "tool `build`".
+        subject: String,
+        level: Isolation,
+        /// What the kernel does not prevent.
+        missing: Vec<&'static str>,
+        /// The container network that contradicts the level.
         network: Option<&'static str>,
     },
-    /// The commit was made, and the index could not follow.
-    #[error("the commit was made, but the index could not be brought up to date")]
+    /// A declared cache is not allowed.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The commit was made, but the index could not be updated.
+    #[error("the commit was made, but the index could not be updated")]
     Unfinished(#[source] CheckpointError),
-    /// The disk failed in the middle of a step, which stays open: a recovery brings it to an end.
+    /// The disk failed in the middle of a step. The step stays open until a recovery ends it.
     #[error("the step could not be finished")]
     Unsettled {
-        /// What the recovery is going to do with its changes.
+        /// What the recovery will do with the changes of the step.
         recovery: RecoveryAction,
-        /// What failed.
         #[source]
         source: Box<RunError>,
     },
-    /// Signals could not be listened for.
+    /// The signal handlers could not be installed.
     #[error("cannot listen for signals")]
     Signals(#[source] io::Error),
-    /// A run that was cut off could not be brought to an end.
-    #[error("run `{run}` was cut off and cannot be recovered")]
+    /// An interrupted run could not be recovered.
+    #[error("interrupted run `{run}` could not be recovered")]
     Recovery {
-        /// The run.
         run: String,
-        /// Why.
         #[source]
         source: Box<RunError>,
     },
-    /// A directive that is to limit a call does not exist or cannot be used.
+    /// A directive that restricts a call does not exist or cannot be used.
     #[error(transparent)]
     NoDirective(LookupError),
-    /// A directive that is to limit a call has mistakes of its own.
-    #[error("directive `{id}` is not valid, so that nobody knows what it allows")]
-    InvalidDirective {
-        /// The directive.
-        id: String,
-        /// What is wrong with it.
-        findings: Vec<Finding>,
-    },
+    /// A directive that restricts a call is invalid.
+    #[error("directive `{id}` is invalid, so its permissions are unknown")]
+    InvalidDirective { id: String, findings: Vec<Finding> },
     /// A glob of `--writes` is not valid.
     #[error("`{glob}` is not a pattern for paths: {reason}")]
-    InvalidGlob {
-        /// The pattern.
-        glob: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A roll back was asked for where no snapshots are taken.
+    InvalidGlob { glob: String, reason: String },
+    /// A roll back was requested without snapshots.
     #[error("`--on-failure rollback` needs snapshots, and `--checkpoint disabled` takes none")]
     NothingToRollBack,
-    /// What was named does not exist, or may be several things.
+    /// The reference does not exist or is ambiguous.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
-    /// Nothing can be taken back, or applied again.
+    /// There is nothing to undo or redo.
     #[error(transparent)]
     Undo(#[from] UndoError),
-    /// A path that was named is neither on disk nor in the last commit.
+    /// A given path is neither on disk nor in the last commit.
     #[error("there is no file or folder `{0}`")]
     NoSuchPath(String),
-    /// There was no such file at that moment.
+    /// The file did not exist at that point.
     #[error("there is no file `{path}` at `{moment}`")]
     NoSuchFile {
-        /// The path, as it was typed.
+        /// The path as typed.
         path: String,
-        /// The step or commit, as it was typed.
+        /// The step or commit as typed.
         moment: String,
     },
-    /// A path that was named is outside of the work tree.
+    /// A given path is outside of the work tree.
     #[error("`{0}` is outside of the work tree")]
     OutsidePath(String),
-    /// A run of a directive is not finished in this worktree.
-    #[error("run `{}` of `{}` is not finished here{}", .0.run, .0.name, waiting_in(.0))]
+    /// Another run of a directive is unfinished in this worktree.
+    #[error("run `{}` of `{}` is unfinished here{}", .0.run, .0.name, waiting_in(.0))]
     RunWaits(Box<WaitingRun>),
-    /// A run cannot be taken up.
-    #[error("run `{run}` cannot be taken up: {reason}")]
-    NotResumable {
-        /// The run.
-        run: RunId,
-        /// Why.
-        reason: String,
-    },
-    /// A run cannot begin again, or not there.
+    /// A run cannot be resumed.
+    #[error("cannot resume run `{run}`: {reason}")]
+    NotResumable { run: RunId, reason: String },
+    /// A run cannot be restarted, or not at this step.
     #[error(transparent)]
     Restart(#[from] RestartError),
-    /// A waiting step was given something that it does not wait for.
-    #[error("step `{}` does not wait for this", .0.name)]
+    /// The answer does not fit what the step waits for.
+    #[error("step `{}` needs another kind of answer", .0.name)]
     WrongAnswer(Box<Waiting>),
     /// No run waits in this worktree.
     #[error("no run waits here")]
     NothingWaits,
-    /// A person approved something else than what is on disk.
+    /// The files changed after they were shown to the person who approved them.
     #[error("the files have changed since they were shown: tree {shown} was approved, {} is on disk", tree_name(*.found))]
     ShownChanged {
-        /// The run.
         run: RunId,
-        /// What was approved.
+        /// The tree that was approved.
         shown: String,
-        /// What is there; none where there is nothing to approve.
+        /// The tree on disk; `None` if there is nothing to approve.
         found: Option<ObjectId>,
     },
-    /// A run was given an answer and waits for none.
-    #[error("run `{0}` waits for no answer")]
+    /// An agent tried to decide for a person.
+    #[error("only a person can decide this")]
+    PersonNeeded,
+    /// A run received an answer but does not wait.
+    #[error("run `{0}` is not waiting for an answer")]
     NothingAsked(RunId),
-    /// What a directive was given does not fit.
-    #[error("directive `{directive}` cannot be run with these inputs: {}", problems_in_words(.problems))]
+    /// The inputs do not fit the directive.
+    #[error("directive `{directive}` cannot be run with these inputs: {}", problem_list(.problems))]
     Inputs {
-        /// The directive.
         directive: String,
-        /// What does not fit.
         problems: Vec<ParamProblem>,
     },
-    /// A value of a directive could not be worked out.
+    /// A value of a directive could not be evaluated.
     #[error(transparent)]
     Value(#[from] ValueError),
     /// An item step failed.
     #[error(transparent)]
     Item(#[from] ItemStepError),
-    /// The command of an agent is not one.
+    /// The agent command cannot be parsed.
     #[error("`{}` is not a command line", item_shown(.0))]
     AgentCommand(String),
-    /// The settings name the program of an agent relative to a folder.
-    #[error("`{key}` names its program relative to a folder: `{}`", item_shown(.command))]
-    RelativeAgent {
-        /// The setting.
-        key: &'static str,
-        /// What it says.
-        command: String,
-    },
-    /// A step of a run uses piton itself.
+    /// The settings give a relative path for the agent program.
+    #[error("`{key}` must not use a relative path: `{}`", item_shown(.command))]
+    RelativeAgent { key: &'static str, command: String },
+    /// A step of a run starts piton in the same worktree.
     #[error("this command was started by a step of run `{0}`, which has not ended")]
     InsideRun(RunId),
-    /// A directive needs another one that does not exist.
+    /// A directive requires another directive that does not exist.
     #[error("directive `{directive}` requires `{required}`")]
     Required {
-        /// The directive.
         directive: String,
-        /// The one that it needs.
         required: String,
-        /// Why that cannot be used.
         #[source]
         source: LookupError,
     },
-    /// A step names something that cannot be used.
+    /// A step references something that cannot be used.
     #[error("step `{step}` cannot be run")]
     InStep {
-        /// The step.
         step: String,
-        /// Where it stands.
+        /// Where the step is defined.
         origin: Origin,
-        /// What is wrong.
         #[source]
         source: Box<RunError>,
     },
-    /// Directives call each other too deeply.
-    #[error("more than {most} directives are inside each other")]
+    /// Calls between directives are nested too deeply.
+    #[error("directives are nested more than {most} levels deep")]
     TooDeep {
-        /// How many may be.
+        /// The limit.
         most: usize,
     },
-    /// A tool is not what it was when the run began.
+    /// A tool has changed since the run began.
     #[error("`{0}` has changed since the run began")]
     ItemChanged(String),
-    /// What a run was started with cannot be written down.
-    #[error("cannot keep what the run was started with")]
+    /// The pinned items of a run cannot be written.
+    #[error("cannot save the items of the run")]
     Pin(#[source] io::Error),
-    /// What a run was started with is not what it was.
-    #[error("what run `{run}` was started with was changed or removed: `{}`", .path.display())]
-    PinDamaged {
-        /// The run.
-        run: RunId,
-        /// The file.
-        path: PathBuf,
-    },
-    /// The note about an unfinished run cannot be read or written.
-    #[error("cannot keep the note about the run of this worktree")]
+    /// The pinned items of a run are damaged.
+    #[error("the saved items of run `{run}` were changed or removed: `{}`", .path.display())]
+    PinDamaged { run: RunId, path: PathBuf },
+    /// The marker of an unfinished run cannot be read or written.
+    #[error("cannot write the marker of the unfinished run")]
     Marker(#[source] io::Error),
-    /// The repository of a self-test cannot be made.
-    #[error("cannot make a repository to test in `{}`", folder.display())]
+    /// The folder of a self-test cannot be created.
+    #[error("cannot create a test repository in `{}`", folder.display())]
     SelfTestFolder {
-        /// Where it was to be made.
         folder: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// There is no worktree for a run, or it stays.
+    /// The worktree of a run cannot be created or removed.
     #[error(transparent)]
     Worktree(#[from] WorktreeError),
-    /// A run cannot be closed.
+    /// A run cannot be finished.
     #[error(transparent)]
     Finish(#[from] FinishError),
-    /// What became of a checkpoint cannot be accepted.
+    /// A rewritten checkpoint cannot be accepted.
     #[error(transparent)]
     Acceptance(#[from] AcceptanceError),
-    /// A run waits in another work tree, for edits that are made there.
-    #[error("run `{run}` waits in `{}`, for what is changed there", .root.display())]
+    /// A run waits in another work tree, where the edits have to be made.
+    #[error("run `{run}` waits in `{}` for changes made there", .root.display())]
     Elsewhere {
-        /// The run.
         run: RunId,
         /// Its work tree.
         root: PathBuf,
     },
-    /// A run cannot begin; with everything that is wrong, not only the first of it.
+    /// A run cannot begin; lists all problems, not only the first.
     #[error("{}", with_causes(.first.as_ref()))]
     Foreseen {
-        /// The error that a run would meet first.
+        /// The error that the run would hit first.
         first: Box<RunError>,
-        /// What is missing or wrong in all that it can reach.
+        /// All problems in the items that the run can reach.
         findings: Vec<Finding>,
     },
-    /// Something that cannot be taken back needs to be confirmed.
+    /// An irreversible action needs confirmation.
     #[error("{0} needs to be confirmed")]
     NotConfirmed(&'static str),
+    /// The run began in a repository of which this one is a copy.
+    #[error("run `{run}` belongs to the repository `{}`, of which this one is a copy", .original.display())]
+    Copied { run: RunId, original: PathBuf },
+    /// A server that is limited to a directive does not do this.
+    #[error(transparent)]
+    Confinement(#[from] ConfinementError),
 }
 
 impl Explain for RunError {
@@ -324,21 +300,27 @@ impl Explain for RunError {
             Self::Foreseen { first, .. } => first.code(),
             Self::Requirements { .. } => Code::RequirementsMissing,
             Self::Sandbox { .. } => Code::SandboxUnavailable,
+            Self::Cache(err) => err.code(),
             Self::Unfinished(_) => Code::Unfinished,
             Self::Signals(_) => Code::SignalsFailed,
             Self::Recovery { .. } => Code::RecoveryFailed,
             Self::InvalidDirective { .. } => Code::InvalidItem,
             Self::InvalidGlob { .. } => Code::InvalidPattern,
             Self::NothingToRollBack | Self::AgentCommand(_) => Code::Usage,
-            Self::Reference(ReferenceError::Unknown(_) | ReferenceError::NotOurs(_)) => Code::NotFound,
+            Self::Reference(ReferenceError::Unknown(_) | ReferenceError::NotOurs(_)) => {
+                Code::NotFound
+            }
             Self::Reference(ReferenceError::NoCommit(_)) => Code::NoCommit,
-            Self::Reference(ReferenceError::NoSnapshot(_) | ReferenceError::SnapshotDropped(_)) => Code::NoSnapshot,
+            Self::Reference(ReferenceError::NoSnapshot(_) | ReferenceError::SnapshotDropped(_)) => {
+                Code::NoSnapshot
+            }
             Self::Reference(ReferenceError::Ambiguous { .. }) => Code::Ambiguous,
             Self::Undo(err) => err.code(),
             Self::NoSuchPath(_) | Self::NoSuchFile { .. } => Code::NoSuchPath,
             Self::OutsidePath(_) => Code::OutsidePath,
+            Self::PersonNeeded => Code::PersonNeeded,
             Self::RunWaits(_) => Code::RunWaits,
-            Self::NotResumable { .. } => Code::NotResumable,
+            Self::NotResumable { .. } | Self::Copied { .. } => Code::NotResumable,
             Self::Restart(err) => err.code(),
             Self::NothingWaits => Code::NothingWaits,
             Self::WrongAnswer(_) | Self::NothingAsked(_) => Code::WrongAnswer,
@@ -359,6 +341,7 @@ impl Explain for RunError {
             Self::Finish(err) => err.code(),
             Self::Acceptance(err) => err.code(),
             Self::NotConfirmed(_) => Code::NotConfirmed,
+            Self::Confinement(err) => err.code(),
         }
     }
 
@@ -370,7 +353,7 @@ impl Explain for RunError {
             Self::Lock(err) => err.hint(),
             Self::Subprocess(err) => err.hint(),
             Self::NoDirective(err @ LookupError::NotFound { similar: None, instead: None, .. }) => {
-                err.hint().map(|hint| hint![hint, "; `piton init` makes an example"])
+                err.hint().map(|hint| hint![hint, "; `piton init` creates an example"])
             }
             Self::Lookup(err) | Self::NoDirective(err) => err.hint(),
             Self::Lower(err) => err.hint(),
@@ -385,60 +368,70 @@ impl Explain for RunError {
                 (_, 0) => "install them, or put them on the search path".into(),
                 _ => "install the commands and set the variables".into(),
             }),
-            Self::Sandbox { network: Some(_), .. } => Some("write `network: none`, or ask for less".into()),
+            Self::Sandbox { network: Some(_), .. } => Some("set `network: none`, or a lower level".into()),
+            Self::Sandbox { missing, .. } if !missing.is_empty() => Some(
+                format!("the kernel does not prevent {}; `--allow-degraded` of `run` and `tool run` accepts that and records it", missing.join(", "))
+                    .into(),
+            ),
             Self::Sandbox { .. } => {
-                Some("`--allow-degraded` runs it supervised only, which is written down; or ask for `trusted`".into())
+                Some("piton makes this call itself: use the level `standard`; `--allow-degraded` of `run` and `tool run` accepts less and records that".into())
             }
-            Self::Unfinished(_) => Some("`piton recover` finishes it, as the next command does".into()),
+            Self::Cache(err) => err.hint(),
+            Self::Unfinished(_) => Some("run `piton recover` or any other command to complete it".into()),
             Self::Unsettled { recovery, .. } => Some(recovery.hint().into()),
             Self::Signals(_) => None,
+            Self::Recovery { source, .. } if source.is_fault_of_disk() => Some(
+                "once the disk works, `piton recover` or the next command tries again; if it never will, `piton recover \
+                 --give-up` ends the step, leaves these files as they are and names them"
+                    .into(),
+            ),
             Self::Recovery { source, .. } | Self::InStep { source, .. } => source.hint(),
-            Self::InvalidDirective { .. } => Some(hint!["correct the file; ", Call::Validate, " checks all of them"]),
+            Self::InvalidDirective { .. } => Some(hint!["correct the file; ", HintCall::Validate, " checks all of them"]),
             Self::InvalidGlob { .. } => Some(
                 "write patterns such as `docs/**` or `src/*.rs`, relative to the current folder and inside the project"
                     .into(),
             ),
             Self::NothingToRollBack => Some("choose `--checkpoint auto` or `explicit`, or `--on-failure keep`".into()),
-            Self::Reference(ReferenceError::Unknown(_)) => Some(hint!["list runs and steps with ", Call::Log]),
+            Self::Reference(ReferenceError::Unknown(_)) => Some(hint!["list runs and steps with ", HintCall::Log]),
             Self::Reference(ReferenceError::NotOurs(_)) => Some("`git show` shows any commit".into()),
             Self::Reference(ReferenceError::NoCommit(_)) => {
-                Some(hint!["name a commit; ", Call::Log, " shows which steps have one"])
+                Some(hint!["name a commit; ", HintCall::Log, " shows which steps have one"])
             }
             Self::Reference(ReferenceError::NoSnapshot(_)) => Some("it ran with checkpoints disabled".into()),
             Self::Reference(ReferenceError::SnapshotDropped(_)) => {
-                Some("`piton gc` dropped them; if the step was committed, name its commit".into())
+                Some("`piton gc` deleted them; if the step was committed, use its commit".into())
             }
             Self::Reference(ReferenceError::Ambiguous { .. }) => Some("use a longer prefix".into()),
             Self::Undo(err) => err.hint(),
             Self::NoSuchPath(_) => Some("see what has changed with `git status`".into()),
             Self::NoSuchFile { .. } => Some("`piton show STEP --stat` lists the files that a step changed".into()),
-            Self::OutsidePath(_) => Some("name files below the top of the work tree".into()),
+            Self::OutsidePath(_) => Some("use paths inside the work tree".into()),
             Self::RunWaits(waiting) => {
                 let run = || Some(waiting.run.to_string());
                 Some(hint![
-                    Call::Status(run()),
+                    HintCall::Status(run()),
                     " shows it, ",
-                    Call::Resume(run()),
-                    " goes on, ",
-                    Call::Cancel(run()),
+                    HintCall::Resume(run()),
+                    " continues it, ",
+                    HintCall::Cancel(run()),
                     " ends it",
-                    Hint::Command("; or work in a worktree of its own with `--worktree`".to_owned())
+                    Hint::Command("; or use a separate worktree with `--worktree`".to_owned())
                 ])
             }
-            Self::NotResumable { .. } | Self::NothingWaits => Some(hint!["list runs with ", Call::Log]),
+            Self::NotResumable { .. } | Self::NothingWaits => Some(hint!["list runs with ", HintCall::Log]),
             Self::Restart(err) => err.hint(),
             Self::WrongAnswer(waiting) => Some(way_on(waiting)),
             Self::ShownChanged { run, .. } => Some(hint![
                 "look again with ",
-                Call::Status(Some(run.to_string())),
+                HintCall::Status(Some(run.to_string())),
                 " and `piton diff`; nothing was approved and the run still waits"
             ]),
-            Self::NothingAsked(run) => Some(hint![Call::Resume(Some(run.to_string())), " goes on"]),
+            Self::NothingAsked(run) => Some(hint![HintCall::Resume(Some(run.to_string())), " continues it"]),
             Self::Inputs { directive, problems } => {
                 let suggested = problems.iter().find_map(|problem| problem.suggestion.clone());
                 let id = directive.split('@').next().unwrap_or_default();
                 Some(suggested.map_or_else(
-                    || hint!["give them with ", Call::Inputs, "; ", Call::ShowDirective(id.to_owned()), " lists them"],
+                    || hint!["give them with ", HintCall::Inputs, "; ", HintCall::ShowDirective(id.to_owned()), " lists them"],
                     Hint::from,
                 ))
             }
@@ -448,10 +441,11 @@ impl Explain for RunError {
                 Some("name a program and close every quote, e.g. `--agent-cmd 'my-agent --print'`".into())
             }
             Self::RelativeAgent { .. } => {
-                Some("give the full path, or a name on the search path: any project could put a program there".into())
+                Some("use the full path or a name on the search path: any project could put a program at a relative path".into())
             }
+            Self::PersonNeeded => Some(hint!["ask the person; ", HintCall::Status(None), " shows what waits for them"]),
             Self::InsideRun(_) => Some(
-                "let the step change the files themselves: what it changes becomes its checkpoint; a step that waits \
+                "let the step change the files directly: its changes become its checkpoint; only a step that waits \
                  for a person may use piton"
                     .into(),
             ),
@@ -460,21 +454,27 @@ impl Explain for RunError {
                 Some(format!("go there, or run `piton -C '{}' resume {run}`", root.display()).into())
             }
             Self::Foreseen { first, .. } => first.hint(),
-            Self::TooDeep { .. } => Some("look for directives that call each other in a circle".into()),
+            Self::TooDeep { .. } => Some("look for directives that call each other in a loop".into()),
             Self::ItemChanged(id) => Some(hint![
-                format!("bring `{id}` back to what it was, or "),
-                Call::Cancel(None),
+                format!("restore `{id}`, or "),
+                HintCall::Cancel(None),
                 " the run and start a new one"
             ]),
             Self::Pin(_) | Self::Marker(_) => {
-                Some("see that there is space on the disk, and that you may write into `.git/piton`".into())
+                Some("check the disk space and the permissions of `.git/piton`".into())
             }
-            Self::PinDamaged { run, .. } => Some(hint![Call::Cancel(Some(run.to_string())), " ends the run"]),
-            Self::SelfTestFolder { .. } => Some("name a folder that you may write with `--in FOLDER`".into()),
+            Self::PinDamaged { run, .. } => Some(hint![HintCall::Cancel(Some(run.to_string())), " ends the run"]),
+            Self::SelfTestFolder { .. } => Some("use a writable folder: `--in FOLDER`".into()),
             Self::Worktree(err) => err.hint(),
             Self::Finish(err) => err.hint(),
             Self::Acceptance(err) => err.hint(),
             Self::NotConfirmed(_) => Some("add `--yes`".into()),
+            Self::Confinement(err) => err.hint(),
+            Self::Copied { run, .. } => Some(hint![
+                "continue it there; here, ",
+                HintCall::Cancel(Some(run.to_string())),
+                " ends the copy of the run"
+            ]),
         }
     }
 
@@ -490,13 +490,24 @@ impl Explain for RunError {
 }
 
 impl RunError {
-    /// What is wrong in files, place by place, where that is the reason.
+    /// The problems in files, if these are the cause of the error.
     pub fn findings(&self) -> &[Finding] {
         match self {
-            Self::Lookup(err) | Self::NoDirective(err) => err.finding().map(std::slice::from_ref).unwrap_or_default(),
+            Self::Lookup(err) | Self::NoDirective(err) => {
+                err.finding().map(std::slice::from_ref).unwrap_or_default()
+            }
             Self::InvalidDirective { findings, .. } | Self::Foreseen { findings, .. } => findings,
             Self::InStep { source, .. } => source.findings(),
             _ => &[],
+        }
+    }
+
+    /// Whether the disk or the system failed.
+    fn is_fault_of_disk(&self) -> bool {
+        match self {
+            Self::Checkpoint(err) => err.is_fault_of_system(),
+            Self::Unsettled { source, .. } => source.is_fault_of_disk(),
+            _ => false,
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Dropping contents of old runs, virtual environments and indexes that are not needed any more.
+//! Removes contents of old runs, virtual environments and indexes that are no longer needed.
 //!
-//! A run of its own: which runs lose their contents is in its journal before they do. Only the private
-//! store gets smaller; git's objects and the journals stay.
+//! Garbage collection is a run of its own: its journal lists the affected runs before their
+//! contents are deleted. Only the private store shrinks; git's objects and the journals stay.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -11,8 +11,9 @@ use jiff::SignedDuration;
 use super::baseline;
 use super::error::RunError;
 use super::session::{Observer, RunRequest, Session, open_repository};
+use super::takeover;
 use crate::audit::history::History;
-use crate::audit::retention::{self, Limits, Retention};
+use crate::audit::retention::{self, Retention, RetentionLimits};
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::store::{Sweep, Swept};
 use crate::context::Context;
@@ -24,24 +25,24 @@ use crate::journal::RunId;
 use crate::journal::event::Event;
 use crate::journal::summary::RunStatus;
 
-/// For how long what nobody uses is kept in the cache.
+/// How long unused cache entries are kept.
 const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// What lies in the cache and was not used for long. All of it is made again when it is needed again.
+/// Cache entries that were not used for a long time. Piton rebuilds them on demand.
 #[derive(Debug, Default)]
 pub struct Leftovers {
-    /// The virtual environments of Python tools.
+    /// Virtual environments of Python tools.
     pub environments: Vec<PathBuf>,
-    /// The indexes of items, also those of projects that are gone.
+    /// Search indexes, including those of deleted projects.
     pub indexes: Vec<PathBuf>,
 }
 
-/// What in the cache was not used for long.
+/// The cache entries that were not used for a long time.
 pub fn leftovers(ctx: &Context) -> Leftovers {
     each(ctx, python::unused, search::unused)
 }
 
-/// Removes it; returns what is gone.
+/// Removes them; returns what was removed.
 pub fn drop_leftovers(ctx: &Context) -> Leftovers {
     each(ctx, python::remove_unused, search::remove_unused)
 }
@@ -49,33 +50,46 @@ pub fn drop_leftovers(ctx: &Context) -> Leftovers {
 type Look = fn(&Path, SystemTime) -> Vec<PathBuf>;
 
 fn each(ctx: &Context, environments: Look, indexes: Look) -> Leftovers {
-    let Ok(before) = ctx.now().checked_sub(KEPT) else { return Leftovers::default() };
+    let Ok(before) = ctx.now().checked_sub(KEPT) else {
+        return Leftovers::default();
+    };
     let (cache, before) = (ctx.cache_folder(), SystemTime::from(before));
-    Leftovers { environments: environments(&cache, before), indexes: indexes(&cache, before) }
+    Leftovers {
+        environments: environments(&cache, before),
+        indexes: indexes(&cache, before),
+    }
 }
 
-/// What is dropped, or would be.
+/// What was deleted, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Collected {
-    /// The runs whose contents go.
+    /// The runs that lose their contents.
     pub dropped: Vec<RunId>,
-    /// How many runs with contents stay.
+    /// How many runs keep their contents.
     pub kept: u64,
-    /// What leaves the store. Young objects stay until the next time.
+    /// What is removed from the store. Recent objects stay until a later collection.
     #[serde(flatten)]
     pub swept: Swept,
 }
 
-/// What [`collect`] would drop.
-pub fn preview(ctx: &Context, limits: Limits) -> Result<Collected, RunError> {
+/// What [`collect`] would delete.
+pub fn preview(ctx: &Context, limits: RetentionLimits) -> Result<Collected, RunError> {
     let repository = open_repository(ctx)?;
     let plan = plan(ctx, &repository, limits)?;
     let swept = repository.sweep(plan.needed, Sweep::Count)?;
-    Ok(Collected { dropped: plan.drop, kept: plan.kept, swept })
+    Ok(Collected {
+        dropped: plan.drop,
+        kept: plan.kept,
+        swept,
+    })
 }
 
-/// Drops the contents that nothing needs.
-pub fn collect(ctx: &Context, limits: Limits, observer: &mut Observer<'_>) -> Result<Collected, RunError> {
+/// Deletes the contents that are no longer needed.
+pub fn collect(
+    ctx: &Context,
+    limits: RetentionLimits,
+    observer: &mut Observer<'_>,
+) -> Result<Collected, RunError> {
     let repository = open_repository(ctx)?;
     let seen = plan(ctx, &repository, limits)?;
     if seen.drop.is_empty() && repository.old_refs()?.is_empty() {
@@ -89,11 +103,14 @@ pub fn collect(ctx: &Context, limits: Limits, observer: &mut Observer<'_>) -> Re
         directive: None,
     };
     let mut session = Session::begin(ctx, &request, observer)?;
-    session.take_over_refs(&repository)?;
-    // Judged again: with the lock held and everything that was cut off brought to an end.
+    takeover::take_over_refs(&mut session.recorder, &repository)?;
+    // Plan again, now with the lock held and interrupted runs recovered.
     let plan = plan(ctx, &repository, limits)?;
     if !plan.drop.is_empty() {
-        session.record(&Event::SnapshotsDropped { refs: Vec::new(), runs: plan.drop.clone() })?;
+        session.recorder.record(&Event::SnapshotsDropped {
+            refs: Vec::new(),
+            runs: plan.drop.clone(),
+        })?;
     }
     failpoint("gc-decided");
     let collected = sweep(&repository, plan)?;
@@ -101,21 +118,32 @@ pub fn collect(ctx: &Context, limits: Limits, observer: &mut Observer<'_>) -> Re
     Ok(collected)
 }
 
-fn plan(ctx: &Context, repository: &Repository, limits: Limits) -> Result<Retention, RunError> {
+fn plan(
+    ctx: &Context,
+    repository: &Repository,
+    limits: RetentionLimits,
+) -> Result<Retention, RunError> {
     let (history, mut unreadable) = History::load(&repository.runs_folder())?;
-    // What a journal needs that cannot be read is not known.
+    // An unreadable journal may need any of the contents.
     if !unreadable.is_empty() {
         return Err(unreadable.remove(0).into());
     }
     let (kept, reachable) = (repository.all_kept()?, repository.reachable()?);
     let mut plan = retention::plan(&history, &kept, &reachable, limits, ctx.now());
     let names = kept.into_iter().map(|kept| kept.name);
-    plan.release.extend(names.filter(|name| baseline::is_abandoned_baseline(name)));
+    plan.release
+        .extend(names.filter(|name| baseline::is_abandoned_baseline(name)));
     Ok(plan)
 }
 
 fn sweep(repository: &Repository, plan: Retention) -> Result<Collected, RunError> {
-    plan.release.iter().try_for_each(|name| repository.release(name))?;
+    plan.release
+        .iter()
+        .try_for_each(|name| repository.release(name))?;
     let swept = repository.sweep(plan.needed, Sweep::Remove)?;
-    Ok(Collected { dropped: plan.drop, kept: plan.kept, swept })
+    Ok(Collected {
+        dropped: plan.drop,
+        kept: plan.kept,
+        swept,
+    })
 }

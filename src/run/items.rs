@@ -1,11 +1,12 @@
-//! What is done with items: searching, loading, signing, migrating, creating, updating and deleting them, without any
+//! The verbs of items: search, load, sign, migrate, create, update and delete. They start no
 //! process.
 //!
-//! [`carry_out`] reads items and says what came of it and which files are to be written; it writes
-//! nothing, so that permissions can be judged first. [`apply`] writes them, each whole or not at
-//! all, below `.ai/` only and never through a link. The store has to be as fresh as the step: what an
-//! earlier step wrote is part of it. [`perform`] is the same as a command of its own.
+//! [`carry_out`] reads items and returns the answer with the files to write; it writes nothing, so
+//! that permissions can be checked first. [`apply`] writes each file atomically, below `.ai/` only
+//! and never through a symbolic link. The store must include the writes of earlier steps.
+//! [`perform`] runs a verb as a command of its own.
 
+mod authoring;
 mod command;
 mod coverage;
 mod create;
@@ -15,112 +16,110 @@ mod fields;
 mod load;
 mod migrate;
 mod parameters;
+mod request;
 mod review;
 mod sign;
 mod step;
 mod update;
-mod verb;
 mod write;
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-use serde_json::{Map, Value};
-
 use crate::context::Context;
-use crate::item::search::{self, Order, Query, Scope};
-use crate::item::store::{ItemStore, Layer};
+use crate::item::finding::Strength;
+use crate::item::search::{self, SearchScope};
+use crate::item::store::{ItemKind, ItemStore, Layer};
+use crate::run::error::RunError;
+use serde::Serialize;
 
 pub use command::{Effort, ItemOutcome, ItemRequest, perform, sign_as};
 pub(super) use coverage::Loss;
 pub use coverage::UncoveredFile;
-pub use create::Created;
+pub use create::{Created, NextStep};
 pub use delete::Deleted;
 pub use error::ItemStepError;
 pub use load::Loaded;
 pub use migrate::{Migrated, MigratedFile, MigratedTree, SkippedFile};
-use parameters::Given;
-pub use review::{review, review_text};
-pub use sign::check::{CheckRequest, Checked, CheckedItem, check_signatures, parameters as sign_parameters};
+pub use request::{
+    CreateItem, DeleteItem, ItemChange, ItemCommand, ItemName, LoadItem, MigrateScripts, SignItems,
+    UpdateItem, Verb,
+};
+pub use review::{review, review_all};
+pub use sign::check::{CheckedItem, SignatureReport, check_signatures};
 pub use sign::{Signed, SignedItem, SignedTool, Unsignable};
-pub use update::Updated;
-pub use verb::Verb;
+pub(super) use step::write_items;
+pub use update::UpdatedItem;
 pub(super) use write::apply;
 
-/// What was done with items, or would be.
+/// The answer of an item verb.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum ItemAnswer {
-    /// What was found.
     Search(search::Results),
-    /// The item, and where it was copied to.
+    /// The item, and the path of its copy.
     Load(Box<Loaded>),
-    /// What was signed.
     Sign(Signed),
-    /// What was migrated.
     Migrate(Migrated),
-    /// What was migrated of many.
+    /// The result of migrating a folder.
     MigrateTree(Box<MigratedTree>),
-    /// What was created.
     Create(Box<Created>),
-    /// What was updated.
-    Update(Box<Updated>),
-    /// What was deleted.
+    Update(Box<UpdatedItem>),
     Delete(Box<Deleted>),
 }
 
-/// What a verb came to, before any of it is written.
+/// The planned effect of a verb, before anything is written.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ItemEffect {
-    /// What later steps see of it.
+    /// The result that later steps can read.
     pub(super) answer: ItemAnswer,
-    /// What it wants to write, in this order.
+    /// The files to write, in order.
     pub(super) writes: Vec<Write>,
 }
 
-/// A file to be written or removed.
+/// A file to write or remove.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Write {
-    /// Whose items it belongs to.
     pub(super) home: Home,
-    /// Where, relative to the project or to the user's home; always below `.ai/`.
+    /// The path relative to the project or the user's home; always below `.ai/`.
     pub(super) path: PathBuf,
-    /// Its content; none to remove it.
+    /// The content; `None` removes the file.
     pub(super) content: Option<Vec<u8>>,
-    /// Who may do what with it.
-    pub(super) access: Access,
+    pub(super) access: FileAccess,
 }
 
-/// Who may do what with a file.
+/// The permission bits of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    /// What the user's mask leaves; a file that is there keeps what it has.
+pub(super) enum FileAccess {
+    /// The default bits under the user's umask; an existing file keeps its bits.
     Plain,
-    /// The same, and a new one may be started by its name.
+    /// As `Plain`, but a new file is executable.
     Executable,
-    /// Exactly this, also where there is a file: it is that of the one which is copied.
+    /// Exactly these bits, even for an existing file: the bits of the copied file.
     Exactly(u32),
 }
 
-impl Access {
-    /// As that of a file that is there.
+impl FileAccess {
+    /// The bits of an existing file.
     fn of(file: &Path) -> Self {
         use std::os::unix::fs::PermissionsExt as _;
-        std::fs::metadata(file).map_or(Self::Plain, |found| Self::Exactly(found.permissions().mode() & 0o777))
+        std::fs::metadata(file).map_or(Self::Plain, |found| {
+            Self::Exactly(found.permissions().mode() & 0o777)
+        })
     }
 }
 
-/// Whose items a file belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Home {
-    /// The project's.
+/// The layer that a file belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Home {
+    #[default]
     Project,
-    /// The user's, which no snapshot covers.
+    /// The user's layer, which no snapshot covers.
     User,
 }
 
 impl Home {
-    fn layer(self) -> Layer {
+    pub fn layer(self) -> Layer {
         match self {
             Self::Project => Layer::Project,
             Self::User => Layer::User,
@@ -130,64 +129,67 @@ impl Home {
 
 impl Write {
     fn removal(home: Home, path: PathBuf) -> Self {
-        Self { home, path, content: None, access: Access::Plain }
+        Self {
+            home,
+            path,
+            content: None,
+            access: FileAccess::Plain,
+        }
     }
 
     fn text(home: Home, path: PathBuf, content: String) -> Self {
-        Self { home, path, content: Some(content.into_bytes()), access: Access::Plain }
+        Self {
+            home,
+            path,
+            content: Some(content.into_bytes()),
+            access: FileAccess::Plain,
+        }
     }
 }
 
-/// Carries out a verb, up to writing.
+/// Plans a verb without writing.
 pub(super) fn carry_out(
     ctx: &Context,
     store: &ItemStore,
-    verb: Verb,
-    parameters: &Map<String, Value>,
+    command: &ItemCommand,
     loss: Loss,
 ) -> Result<ItemEffect, ItemStepError> {
-    let given = Given::new(ctx, verb, parameters)?;
-    match verb {
-        Verb::Search => look_for(store, &given),
-        Verb::Load => load::load(ctx, store, &given),
-        Verb::Sign => sign::sign(ctx, store, &given),
-        Verb::Migrate => migrate::migrate(ctx, store, &given, loss),
-        Verb::Create => create::create(ctx, store, &given),
-        Verb::Update => update::update(ctx, store, &given),
-        Verb::Delete => delete::delete(ctx, store, &given),
+    match command {
+        ItemCommand::Search(query) => Ok(ItemEffect {
+            answer: ItemAnswer::Search(search::search(store, query)),
+            writes: Vec::new(),
+        }),
+        ItemCommand::Load(load) => load::load(ctx, store, load),
+        ItemCommand::Sign(sign) => sign::sign(ctx, store, sign),
+        ItemCommand::Migrate(scripts) => migrate::migrate(ctx, store, scripts, loss),
+        ItemCommand::Create(create) => create::create(ctx, store, create),
+        ItemCommand::Update(update) => update::update(ctx, store, update),
+        ItemCommand::Delete(delete) => delete::delete(ctx, store, delete),
     }
 }
 
-fn look_for(store: &ItemStore, given: &Given<'_>) -> Result<ItemEffect, ItemStepError> {
-    let query = Query {
-        text: given.required("query")?,
-        kind: given.kind()?,
-        scope: given.scope()?.unwrap_or_default(),
-        tool_type: given.text("tool_type")?,
-        category: given.text("category")?,
-        tags: given.list("tags")?,
-        order: match given.text("sort_by")?.as_deref() {
-            None | Some("score") => Order::Score,
-            Some("date") => Order::Date,
-            Some("name") => Order::Name,
-            Some(_) => return Err(given.wrong("sort_by", "must be `score`, `date` or `name`")),
-        },
-        limit: given.count("limit")?,
+/// Reads one item, from wherever it is found first.
+pub fn load_one(ctx: &Context, kind: ItemKind, id: &str) -> Result<Loaded, RunError> {
+    let store = ItemStore::open(ctx.roots(), Strength::Lenient);
+    let request = LoadItem {
+        item_id: id.to_owned(),
+        item_type: Some(kind),
+        ..LoadItem::default()
     };
-    Ok(ItemEffect { answer: ItemAnswer::Search(search::search(store, &query)), writes: Vec::new() })
+    Ok(load::read(ctx, &store, &request)?.0)
 }
 
-/// A path as results show it.
+/// A path as shown in results.
 fn shown(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The layers a search goes through.
-fn layers(scope: Scope) -> Vec<Layer> {
+/// The layers that a search covers.
+fn layers(scope: SearchScope) -> Vec<Layer> {
     match scope {
-        Scope::All => vec![Layer::Project, Layer::User, Layer::Builtin],
-        Scope::Local => vec![Layer::Project, Layer::User],
-        Scope::Only(layer) => vec![layer],
+        SearchScope::All => vec![Layer::Project, Layer::User, Layer::Builtin],
+        SearchScope::Local => vec![Layer::Project, Layer::User],
+        SearchScope::Only(layer) => vec![layer],
     }
 }
 

@@ -1,7 +1,8 @@
-//! What steps left on disk and no commit has, judged by the disk and by HEAD as they are now.
+//! The uncommitted changes of steps, compared with the disk and HEAD as they are now.
 //!
-//! Journals say what steps recorded. Checkpoints, `diff`, `status`, `log` and the end of a run ask here what is
-//! really left of it. [`Left`] names the files and the steps.
+//! Journals record the changes at the time of the step. Checkpoints, `diff`, `status`, `log` and
+//! the end of a run ask this module which of them are still uncommitted. [`Left`] lists the files
+//! and the steps.
 
 use super::error::RunError;
 use super::session::open_checkpointer;
@@ -10,79 +11,107 @@ use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::delta::Delta;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
-use crate::checkpoint::remainder::{EditsSince, Recorded, Remainder};
+use crate::checkpoint::remainder::{EditsSince, RecordedChanges, Remainder};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::journal::StepId;
 
-/// A step whose changes were left on disk.
+/// A step with uncommitted changes.
 #[derive(Clone, Debug)]
 pub(super) struct KeptStep {
     pub(super) id: StepId,
-    /// Where HEAD was before it.
+    /// HEAD before the step.
     pub(super) head: Option<ObjectId>,
     pub(super) delta: Delta,
 }
 
 impl KeptStep {
-    /// Of a step that has recorded changes.
+    /// Returns `None` for a step without recorded changes.
     pub(super) fn of(step: &StepRecord) -> Option<Self> {
-        let delta = step.delta.clone().filter(|delta| !delta.changes.is_empty())?;
+        let delta = step
+            .delta
+            .clone()
+            .filter(|delta| !delta.changes.is_empty())?;
         let head = step.before.as_ref().and_then(|before| before.head.commit);
-        Some(Self { id: step.id, head, delta })
+        Some(Self {
+            id: step.id,
+            head,
+            delta,
+        })
     }
 
-    fn recorded(&self) -> Recorded<'_> {
-        Recorded { head: self.head, delta: &self.delta }
+    fn recorded(&self) -> RecordedChanges<'_> {
+        RecordedChanges {
+            head: self.head,
+            delta: &self.delta,
+        }
     }
 }
 
-/// What is left of the changes of steps.
+/// The uncommitted rest of the changes of steps.
 #[derive(Clone, Debug, Default)]
 pub struct Left {
-    /// The files.
     pub files: Remainder,
-    /// The steps of which something is left.
+    /// The steps with uncommitted changes.
     pub steps: Vec<StepId>,
-    /// The steps of which nothing is left.
+    /// The steps whose changes are all gone.
     pub dropped: Vec<StepId>,
 }
 
-/// Judges steps, oldest first, and changes that came after them.
+/// Finds the uncommitted rest of `kept`, oldest first, and of later changes.
 pub(super) fn left_of(
     checkpointer: &Checkpointer,
     now: &Snapshot,
     kept: &[KeptStep],
-    later: Option<Recorded<'_>>,
+    later: Option<RecordedChanges<'_>>,
     edits: EditsSince,
 ) -> Result<Left, CheckpointError> {
-    let recorded: Vec<Recorded<'_>> = kept.iter().map(KeptStep::recorded).chain(later).collect();
+    let recorded: Vec<RecordedChanges<'_>> =
+        kept.iter().map(KeptStep::recorded).chain(later).collect();
     let files = checkpointer.remainder(now, &recorded, edits)?;
     let mut left = Left::default();
     for (at, step) in kept.iter().enumerate() {
-        let steps = if files.left.contains(&at) { &mut left.steps } else { &mut left.dropped };
+        let steps = if files.left.contains(&at) {
+            &mut left.steps
+        } else {
+            &mut left.dropped
+        };
         steps.push(step.id);
     }
     Ok(Left { files, ..left })
 }
 
-/// The steps of this work tree that left changes on disk, oldest first.
+/// The steps of this work tree with uncommitted changes, oldest first.
 pub(super) fn kept_here(history: &History, root: &str) -> Vec<KeptStep> {
-    history.pending(root).into_iter().filter_map(KeptStep::of).collect()
+    history
+        .pending(root)
+        .into_iter()
+        .filter_map(KeptStep::of)
+        .collect()
 }
 
-/// What is left on disk in the work tree of a project; nothing is changed.
+/// The uncommitted changes of steps in a project; read-only.
 pub fn left_here(ctx: &Context, history: &History) -> Result<Left, RunError> {
     let mut checkpointer = match open_checkpointer(ctx) {
         Ok(checkpointer) => checkpointer,
         Err(CheckpointError::NoRepository(_)) => return Ok(Left::default()),
         Err(err) => return Err(err.into()),
     };
-    let root = checkpointer.repository().top().to_string_lossy().into_owned();
+    let root = checkpointer
+        .repository()
+        .top()
+        .to_string_lossy()
+        .into_owned();
     let kept = kept_here(history, &root);
     if kept.is_empty() {
         return Ok(Left::default());
     }
     let now = checkpointer.before()?;
-    Ok(left_of(&checkpointer, &now, &kept, None, EditsSince::LeaveOut)?)
+    Ok(left_of(
+        &checkpointer,
+        &now,
+        &kept,
+        None,
+        EditsSince::LeaveOut,
+    )?)
 }

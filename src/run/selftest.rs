@@ -1,12 +1,13 @@
-//! `piton selftest`: piton tried out on this machine, in a repository that is thrown away.
+//! `piton selftest`: tests piton on this machine, in a throw-away repository.
 //!
-//! [`run`] makes a folder, a home and a repository in it, and starts the real piton and the user's git there: commits, roll
-//! backs, undo and redo, kills at random moments with recovery, edits at the same time. [`machine`] looks at what the machine and
-//! the file system offer. Nothing outside of that folder is written. The answer is a [`Report`] of [`Check`]s.
+//! [`run`] creates a folder with a home and a repository, and starts the real piton and the user's
+//! git there: commits, roll backs, undo and redo, kills at random moments with recovery, and
+//! concurrent edits. [`machine`] checks what the machine and the file system offer. Nothing outside
+//! of the folder is written. The result is a [`SelftestReport`] of [`SelftestCheck`]s.
 
+mod checkpoint;
 mod lab;
 mod machine;
-mod rope;
 mod torture;
 
 use std::path::{Path, PathBuf};
@@ -17,86 +18,90 @@ use super::error::RunError;
 use crate::context::Context;
 use lab::Lab;
 
-/// What is asked for.
+/// The options of a self-test.
 #[derive(Clone, Debug)]
 pub struct SelfTest {
-    /// Where the folder is made.
+    /// The parent of the folder.
     pub place: PathBuf,
-    /// How often piton is killed.
     pub kills: u32,
-    /// What the random moments follow from.
+    /// The seed of the random moments.
     pub seed: u64,
-    /// What becomes of the folder at the end.
-    pub folder: Folder,
+    /// What to do with the folder at the end.
+    pub folder: SelftestFolder,
 }
 
-/// What becomes of the folder of a self-test.
+/// What to do with the folder of a self-test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Folder {
-    /// It is removed.
+pub enum SelftestFolder {
     Remove,
-    /// It stays, to be looked at.
+    /// Keep it for inspection.
     Keep,
 }
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// As it has to be.
+pub enum SelftestStatus {
     Ok,
-    /// Piton works, with a limit that is worth knowing.
+    /// Piton works, with a limitation.
     Limited,
-    /// Piton does not do what it promises here.
+    /// Piton does not work as promised.
     Failed,
 }
 
-/// One thing that was tried.
 #[derive(Clone, Debug, Serialize)]
-pub struct Check {
-    /// What was tried.
+pub struct SelftestCheck {
     pub name: &'static str,
-    /// What came of it.
-    pub status: Status,
-    /// What was found.
+    pub status: SelftestStatus,
     pub detail: String,
-    /// What to do about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
 
-/// Everything that was tried.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct SelftestReport {
     /// Whether nothing failed.
     pub passed: bool,
-    /// The folder, removed unless it was to be kept.
+    /// The folder; removed unless it was to be kept.
     pub folder: PathBuf,
     /// Whether the folder is still there.
     pub kept: bool,
-    /// How often piton was killed.
     pub kills: u32,
-    /// The seed of the random moments.
     pub seed: u64,
-    /// Each check.
-    pub checks: Vec<Check>,
+    pub checks: Vec<SelftestCheck>,
 }
 
-impl Check {
+impl SelftestCheck {
     fn ok(name: &'static str, detail: impl Into<String>) -> Self {
-        Self { name, status: Status::Ok, detail: detail.into(), hint: None }
+        Self {
+            name,
+            status: SelftestStatus::Ok,
+            detail: detail.into(),
+            hint: None,
+        }
     }
 
     fn limited(name: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { name, status: Status::Limited, detail: detail.into(), hint: Some(hint.into()) }
+        Self {
+            name,
+            status: SelftestStatus::Limited,
+            detail: detail.into(),
+            hint: Some(hint.into()),
+        }
     }
 
     fn failed(name: &'static str, detail: impl Into<String>) -> Self {
         let hint = "report this, with the output of `piton selftest --keep --format json` and of `piton doctor`";
-        Self { name, status: Status::Failed, detail: detail.into(), hint: Some(hint.to_owned()) }
+        Self {
+            name,
+            status: SelftestStatus::Failed,
+            detail: detail.into(),
+            hint: Some(hint.to_owned()),
+        }
     }
 
-    /// A check that found nothing wrong, or says what is.
+    /// A check that passes, or fails with the problem in `wrong`.
     fn of(name: &'static str, wrong: Option<String>, right: impl Into<String>) -> Self {
         match wrong {
             None => Self::ok(name, right),
@@ -105,32 +110,49 @@ impl Check {
     }
 }
 
-/// Where a self-test is made by default: on the file system of a folder, but not inside of its work tree if that can be helped.
+/// The default place of a self-test: on the file system of the project, but outside of its work
+/// tree if possible.
 pub fn place_near(ctx: &Context) -> PathBuf {
     let beside = ctx.root.parent().filter(|_| ctx.root.join(".git").exists());
     let is_fit = |folder: &Path| {
         use std::os::unix::fs::MetadataExt as _;
         let device = |path: &Path| std::fs::metadata(path).ok().map(|found| found.dev());
-        device(folder) == device(&ctx.root) && rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok()
+        device(folder) == device(&ctx.root)
+            && rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok()
     };
-    beside.filter(|folder| is_fit(folder)).map_or_else(|| ctx.cwd.clone(), Path::to_path_buf)
+    beside
+        .filter(|folder| is_fit(folder))
+        .map_or_else(|| ctx.cwd.clone(), Path::to_path_buf)
 }
 
-/// Tries everything; `on_check` sees each answer as it comes.
-pub fn run(ctx: &Context, asked: &SelfTest, on_check: &mut dyn FnMut(&Check)) -> Result<Report, RunError> {
+/// Runs all checks; `on_check` receives each check as soon as it is done.
+pub fn run(
+    ctx: &Context,
+    asked: &SelfTest,
+    on_check: &mut dyn FnMut(&SelftestCheck),
+) -> Result<SelftestReport, RunError> {
     let mut lab = Lab::new(ctx, asked)?;
     let mut checks = Vec::new();
-    let mut tell = |made: Vec<Check>| {
+    let mut tell = |made: Vec<SelftestCheck>| {
         made.iter().for_each(&mut *on_check);
         checks.extend(made);
     };
     let can_attribute = machine::look(&mut lab, &mut tell)?;
-    rope::walk(&mut lab, &mut tell)?;
+    checkpoint::walk(&mut lab, &mut tell)?;
     let kills = torture::kills(&mut lab, asked, &mut tell)?;
     torture::company(&mut lab, can_attribute, &mut tell)?;
-    rope::look_back(&mut lab, &mut tell)?;
-    let passed = checks.iter().all(|check| check.status != Status::Failed);
-    let kept = asked.folder == Folder::Keep;
+    checkpoint::look_back(&mut lab, &mut tell)?;
+    let passed = checks
+        .iter()
+        .all(|check| check.status != SelftestStatus::Failed);
+    let kept = asked.folder == SelftestFolder::Keep;
     let folder = lab.end(asked.folder);
-    Ok(Report { passed, folder, kept, kills, seed: asked.seed, checks })
+    Ok(SelftestReport {
+        passed,
+        folder,
+        kept,
+        kills,
+        seed: asked.seed,
+        checks,
+    })
 }

@@ -1,586 +1,538 @@
-//! What becomes of the changes of a step: a commit, nothing, or everything put back.
+//! Settles the changes of a step: commits them, keeps them on disk, or rolls them back.
 //!
-//! Each way writes its decision down before the first side effect and its result after the last, so
-//! that [`super::recovery`] can finish what a crash left open.
+//! Each path records its decision before the first side effect and its result after the last one,
+//! so that [`super::recovery`] can complete what a crash interrupted.
+
+mod commit;
+mod judgement;
+
+pub(super) use commit::{
+    commit, commit_or_explain, commit_planned, committed, decided, run_pre_commit,
+};
+
+use judgement::StepJudgement;
 
 use super::error::RunError;
+use super::recorder::Recorder;
 pub(super) use super::reversal::Reversal;
 use super::session::Session;
 use super::step::{skipped, summary};
-use super::undo::combine;
+use super::{manual_commits, reversal, unsettled};
 use crate::checkpoint::attribution::{Attributed, Ownership};
 use crate::checkpoint::checkpointer::Checkpointer;
-use crate::checkpoint::commit::{CommitPlan, PreparedCommit};
 use crate::checkpoint::delta::Delta;
 use crate::checkpoint::error::CheckpointError;
-use crate::checkpoint::message::{self, MessageParts, Trailers};
 use crate::checkpoint::object::ObjectId;
-use crate::checkpoint::path::{RepoPath, listed};
-use crate::checkpoint::snapshot::{Head, Snapshot};
-use crate::checkpoint::user_hooks::HookRun;
-use crate::config::HookPolicy;
+use crate::checkpoint::path::RepoPath;
+use crate::checkpoint::snapshot::Snapshot;
+use crate::exec::supervisor::Touched;
 use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
-use crate::journal::StepId;
 use crate::journal::event::{Decision, Event, Wait};
 use crate::journal::summary::{CheckpointStatus, CheckpointSummary, StepStatus};
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 
-/// What is wanted for the changes of a step.
+/// The intended outcome for the changes of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// Commit them.
+pub(super) enum ChangesVerdict {
     Commit,
-    /// Put everything back.
     RollBack(&'static str),
-    /// Leave them on disk.
     Keep(&'static str),
-    /// Let somebody decide.
+    /// Ask a person.
     Ask,
 }
 
-/// What is wanted for the changes of a step, by how it went.
+/// The intended outcomes, by the result of the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fate {
-    pub(super) success: Verdict,
-    pub(super) failure: Verdict,
+    pub(super) success: ChangesVerdict,
+    pub(super) failure: ChangesVerdict,
 }
 
 impl Fate {
-    /// What a mode wants for the changes of a tool.
+    /// The outcomes for a tool in this mode.
     pub(super) fn of_tool(mode: CheckpointMode) -> Self {
         match mode {
-            CheckpointMode::Auto => Self { success: Verdict::Commit, failure: Verdict::RollBack("the tool failed") },
+            CheckpointMode::Auto => Self {
+                success: ChangesVerdict::Commit,
+                failure: ChangesVerdict::RollBack("the tool failed"),
+            },
             CheckpointMode::Explicit | CheckpointMode::Disabled => Self {
-                success: Verdict::Keep("explicit mode: `piton checkpoint` commits it"),
-                failure: Verdict::Keep("the tool failed; its changes stay: `piton undo` takes them back"),
+                success: ChangesVerdict::Keep(
+                    "left uncommitted; run `piton checkpoint` to commit it",
+                ),
+                failure: ChangesVerdict::Keep(
+                    "the tool failed; its changes stay; `piton undo` reverts them",
+                ),
             },
         }
     }
 }
 
-/// What follows when a step changed files that it may not.
+/// What to do when a step changed files that it may not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Violation {
-    /// Everything that it did is put back.
+    /// Roll back the whole step.
     RollBack,
-    /// Nothing is decided: somebody has done it who can be asked.
+    /// Only report it: the person or agent that did the step can be asked.
     Tell,
 }
 
-/// What became of them.
+/// The actual outcome.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settlement {
     /// For the summary of the step.
     pub(super) checkpoint: Option<CheckpointSummary>,
-    /// Why it is not as wanted.
+    /// Why the outcome is not the intended one.
     pub(super) error: Option<Problem>,
-    /// Files that the step was not allowed to change.
+    /// Files that the step changed without permission.
     pub(super) denied: Vec<RepoPath>,
-    /// Files that a step changed which said that it changes nothing.
+    /// Files that a step changed although it declares no changes.
     pub(super) undeclared: Vec<RepoPath>,
-    /// Files that somebody else changed meanwhile; they are left alone.
+    /// Files that another process changed meanwhile; piton leaves them alone.
     pub(super) outside: Vec<RepoPath>,
-    /// Whether there is anything in the work tree that no commit holds.
+    /// Whether the work tree has uncommitted changes of the step.
     pub(super) kept: bool,
-    /// Whether somebody has to decide.
+    /// Whether a person has to decide.
     pub(super) asked: bool,
     /// Whether the user stopped piton while it made the checkpoint.
     pub(super) interrupted: bool,
 }
 
-/// What is expected of a step, apart from that it ends well.
+/// The rules that the changes of a step must follow.
 #[derive(Clone, Copy)]
 pub(super) struct Rules<'r> {
-    /// Whether the step itself has changed a file, or somebody else meanwhile.
+    /// Whether the step itself or another process changed a file.
     pub(super) own: Ownership<'r>,
-    /// Whether it may change a file.
+    /// Whether the step may change a file.
     pub(super) may_change: &'r dyn Fn(&RepoPath) -> bool,
-    /// What to do about files that it may not change.
+    /// The hint for files that it may not change.
     pub(super) way_out: &'r dyn Fn(&[RepoPath]) -> String,
-    /// What whoever changed a file says about changing files.
-    pub(super) declared: &'r dyn Fn(&RepoPath) -> Declared,
-    /// What follows when it changed others.
+    /// What the author of a change declares about changing files.
+    pub(super) declared: &'r dyn Fn(&RepoPath) -> DeclaredChanges,
+    /// The paths that its processes have tried to change, if they are known.
+    pub(super) touched: &'r Touched,
+    /// Whether those count that no snapshot holds, such as files that git ignores.
+    pub(super) unheld: UnheldFiles,
+    /// What to do if it changed other files.
     pub(super) violation: Violation,
 }
 
-/// What a step says about changing files.
+/// Whether a step may change files that no snapshot holds although nothing names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Declared {
-    /// That it does, or nothing.
+pub(super) enum UnheldFiles {
+    /// It may: no glob limits it, and builds and caches fill ignored folders.
+    Free,
+    /// They are judged by the globs like any other file.
+    Judged,
+}
+
+impl UnheldFiles {
+    /// They are judged where globs name the files that may be changed.
+    pub(super) fn judged_if(has_globs: bool) -> Self {
+        if has_globs { Self::Judged } else { Self::Free }
+    }
+}
+
+/// What a step declares about changing files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DeclaredChanges {
+    /// It may change files, or declares nothing.
     Anything,
-    /// That it changes nothing; if it does, that is told.
+    /// It declares no changes; changes are reported.
     Nothing,
-    /// That it changes nothing; if it does, that is put back.
+    /// It declares no changes; changes are rolled back.
     NothingStrictly,
 }
 
 impl Rules<'_> {
-    /// For steps of piton's own.
+    /// For piton's own steps.
     pub(super) const NONE: Self = Self {
         own: Ownership::EVERYTHING,
         may_change: &|_| true,
         way_out: &|_| String::new(),
-        declared: &|_| Declared::Anything,
+        declared: &|_| DeclaredChanges::Anything,
+        touched: &Touched::Everything,
+        unheld: UnheldFiles::Free,
         violation: Violation::RollBack,
     };
 }
 
-/// What a commit is to say.
+/// The parts of a commit message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wording<'a> {
-    /// The name of the step.
     pub(super) name: &'a str,
-    /// What was done, where that is another word.
+    /// The operation, if it differs from the name.
     pub(super) operation: Option<&'a str>,
-    /// The message that was asked for.
+    /// The message given by the caller.
     pub(super) given: Option<&'a str>,
-    /// The tool that did it, as `id@version`.
+    /// The tool, as `id@version`.
     pub(super) tool: Option<&'a str>,
     /// The directive that asked for it.
     pub(super) directive: Option<&'a str>,
     /// The commits that this one undoes.
     pub(super) undoes: &'a [ObjectId],
-    /// What the user should know about it.
+    /// Notes for the user.
     pub(super) notes: &'a [String],
 }
 
-impl Session<'_, '_> {
-    /// Finds out what a step changed and does what is wanted with it.
-    pub(super) fn settle(
-        &mut self,
-        step: u32,
-        wording: Wording<'_>,
-        before: &Snapshot,
-        verdict: Verdict,
-        rules: Rules<'_>,
-    ) -> Result<Settlement, RunError> {
-        let Some(mut checkpointer) = self.checkpointer.take() else { return Ok(Settlement::of(skipped())) };
-        let settled = self.settle_with(&mut checkpointer, step, wording, before, verdict, rules);
-        self.checkpointer = Some(checkpointer);
-        settled.map_err(|err| self.unsettled(err))
-    }
+/// Determines what a step changed, and carries out the intended outcome.
+pub(super) fn settle(
+    recorder: &mut Recorder<'_>,
+    checkpointer: Option<&mut Checkpointer>,
+    step: u32,
+    wording: Wording<'_>,
+    before: &Snapshot,
+    verdict: ChangesVerdict,
+    rules: Rules<'_>,
+) -> Result<Settlement, RunError> {
+    let Some(checkpointer) = checkpointer else {
+        return Ok(Settlement::of(skipped()));
+    };
+    settle_with(
+        recorder,
+        checkpointer,
+        step,
+        wording,
+        before,
+        verdict,
+        rules,
+    )
+    .map_err(|err| unsettled::explain(recorder, err))
+}
 
-    fn settle_with(
-        &mut self,
-        checkpointer: &mut Checkpointer,
-        step: u32,
-        wording: Wording<'_>,
-        before: &Snapshot,
-        verdict: Verdict,
-        rules: Rules<'_>,
-    ) -> Result<Settlement, RunError> {
-        let found = match self.find_own(checkpointer, step, before, rules.own) {
-            Ok(found) => found,
-            Err(RunError::Checkpoint(err)) => return self.failed(step, err),
-            Err(err) => return Err(err),
-        };
-        let (Attributed { after, delta, doubt, .. }, outside) = (&found, found.outside.clone());
-        if delta.is_empty() && before.head == after.head {
-            return Ok(Settlement { outside, ..self.nothing_changed(step, delta)? });
-        }
-        let changed = || delta.changes.iter().map(|change| &change.path);
-        let modes = delta.permissions.iter().map(|change| &change.path);
-        let judged = changed().chain(modes).chain(delta.not_captured.iter().filter(|path| (rules.own.has)(path)));
-        let denied: Vec<RepoPath> = judged.filter(|path| !(rules.may_change)(path)).cloned().collect();
-        let is_announced = |path: &RepoPath| (rules.declared)(path) == Declared::Anything;
-        let undeclared: Vec<RepoPath> = changed().filter(|path| !is_announced(path)).cloned().collect();
-        if !denied.is_empty() && rules.violation == Violation::Tell {
-            return Ok(Settlement { checkpoint: None, denied, outside, asked: true, ..Settlement::of(skipped()) });
-        }
-        let is_refused = undeclared.iter().any(|path| (rules.declared)(path) == Declared::NothingStrictly);
-        let verdict = match verdict {
-            _ if !denied.is_empty() => Verdict::RollBack("it changed files that it may not"),
-            _ if is_refused => Verdict::RollBack("it changed files although it says that it changes none"),
-            verdict => verdict,
-        };
-        let refusal = if denied.is_empty() {
-            is_refused.then(|| {
-                let message = format!("the tool says `mutates_state: false` and changed {}", listed(&undeclared));
-                Problem::new(Code::UndeclaredMutation, message)
-                    .with_hint("write `mutates_state: true` into its manifest if that is meant")
-            })
-        } else {
-            let message = format!("the step changed files that it may not change: {}", listed(&denied));
-            Some(Problem::new(Code::WriteDenied, message).with_hint((rules.way_out)(&denied)))
-        };
-        let status = if denied.is_empty() { StepStatus::Failed } else { StepStatus::Denied };
-        let mut settlement = match verdict {
-            Verdict::Keep(reason) => match checkpointer.refuse_changed_filters(delta) {
-                Ok(()) => self.keep(step, reason, delta),
-                Err(err) => self.failed(step, err),
-            },
-            Verdict::Ask => {
-                self.record(&Event::Waiting { step, wait: Wait::Changes })?;
-                Ok(Settlement { asked: true, ..Settlement::of(counted(CheckpointStatus::Skipped, None, delta)) })
-            }
-            Verdict::RollBack(reason) => {
-                let (status, error) = (refusal.as_ref().map(|_| status), refusal.clone());
-                let why = Reversal { reason, status, error, doubt: *doubt };
-                self.roll_back(checkpointer, step, why, before, after, delta)
-            }
-            Verdict::Commit => self.commit_or_explain(checkpointer, step, wording, before, found),
-        }?;
-        settlement.error = settlement.error.or(refusal);
-        Ok(Settlement { denied, undeclared, outside, ..settlement })
-    }
+/// As [`settle()`], for a step of a session.
+pub(super) fn settle_step(
+    session: &mut Session<'_>,
+    step: u32,
+    wording: Wording<'_>,
+    before: &Snapshot,
+    verdict: ChangesVerdict,
+    rules: Rules<'_>,
+) -> Result<Settlement, RunError> {
+    let (recorder, checkpointer) = (&mut session.recorder, session.checkpointer.as_mut());
+    settle(
+        recorder,
+        checkpointer,
+        step,
+        wording,
+        before,
+        verdict,
+        rules,
+    )
+}
 
-    /// Takes the snapshot after a step and writes down what it changed, without what somebody else did meanwhile.
-    pub(super) fn find_own(
-        &mut self,
-        checkpointer: &mut Checkpointer,
-        step: u32,
-        before: &Snapshot,
-        own: Ownership<'_>,
-    ) -> Result<Attributed, RunError> {
-        let after = checkpointer.after(before)?;
-        let delta = checkpointer.delta(before, &after)?;
-        let found = checkpointer.attribute(before, after, delta, own)?;
-        failpoint("after-taken");
-        if !found.delta.is_empty() || before.head != found.after.head || !found.outside.is_empty() {
-            let (after, delta, outside) = (found.after.clone(), found.delta.clone(), found.outside.clone());
-            self.record(&Event::ChangesFound { step, after, delta, outside })?;
-        }
-        if before.head != found.after.head {
-            self.keep_old_tip(checkpointer, step, &before.head, &found.after.head)?;
-            self.take_hand_commits(checkpointer, step, &before.head, &found.after.head)?;
-        }
-        Ok(found)
+fn settle_with(
+    recorder: &mut Recorder<'_>,
+    checkpointer: &mut Checkpointer,
+    step: u32,
+    wording: Wording<'_>,
+    before: &Snapshot,
+    verdict: ChangesVerdict,
+    rules: Rules<'_>,
+) -> Result<Settlement, RunError> {
+    let began = checkpointer.last_snapshot_began();
+    let temporary = recorder.ctx.environment.temporary_folder();
+    let found = match find_own(recorder, checkpointer, step, before, rules.own) {
+        Ok(found) => found,
+        Err(RunError::Checkpoint(err)) => return failed(recorder, step, err),
+        Err(err) => return Err(err),
+    };
+    // Before "no changes": a checkpoint cannot hold every change, and each must follow the rules.
+    let StepJudgement {
+        denied,
+        undeclared,
+        is_refused,
+        refusal,
+    } = match judgement::judge(checkpointer, before, &found, began, &temporary, &rules) {
+        Ok(judgement) => judgement,
+        Err(err) => return failed(recorder, step, err),
+    };
+    let (
+        Attributed {
+            after,
+            delta,
+            doubt,
+            ..
+        },
+        outside,
+    ) = (&found, found.outside.clone());
+    let is_told = !denied.is_empty() && rules.violation == Violation::Tell;
+    if delta.is_empty() && before.head == after.head && !is_told {
+        return Ok(Settlement {
+            denied,
+            outside,
+            error: refusal,
+            ..nothing_changed(recorder, step, delta)?
+        });
     }
-
-    fn nothing_changed(&mut self, step: u32, delta: &Delta) -> Result<Settlement, RunError> {
-        let (not_captured, too_large) = (delta.not_captured.clone(), delta.too_large.clone());
-        self.record(&Event::NoChanges { step, not_captured, too_large })?;
-        Ok(Settlement::of(summary(CheckpointStatus::NoChanges)))
+    if is_told {
+        return Ok(Settlement {
+            checkpoint: None,
+            denied,
+            outside,
+            asked: true,
+            ..Settlement::of(skipped())
+        });
     }
-
-    pub(super) fn keep(&mut self, step: u32, reason: &str, delta: &Delta) -> Result<Settlement, RunError> {
-        self.record(&Event::Decided { step, decision: Decision::Keep { reason: reason.to_owned() } })?;
-        self.record(&Event::CheckpointSkipped { step, reason: reason.to_owned() })?;
-        Ok(Settlement { kept: true, ..Settlement::of(counted(CheckpointStatus::Skipped, None, delta)) })
-    }
-
-    /// Puts back what a step did.
-    pub(super) fn roll_back(
-        &mut self,
-        checkpointer: &mut Checkpointer,
-        step: u32,
-        why: Reversal<'_>,
-        before: &Snapshot,
-        after: &Snapshot,
-        delta: &Delta,
-    ) -> Result<Settlement, RunError> {
-        if let Some(err) = before.head.moved_to(&after.head) {
-            return self.failed(step, err);
+    let verdict = match verdict {
+        _ if !denied.is_empty() => {
+            ChangesVerdict::RollBack("it changed files that it may not change")
         }
-        // A merge or rebase that the step began: putting its files back would leave git in the middle of it.
-        if let Err(err) = checkpointer.require_undoable() {
-            return self.failed(step, err);
-        }
-        let Reversal { reason, status, error, doubt } = why;
-        if let Some(doubt) = doubt
-            && let Some(kept) = self.keep_doubtful(step, doubt, delta)?
-        {
-            return Ok(kept);
-        }
-        let decision = Decision::RollBack { reason: reason.to_owned(), status, error };
-        self.record(&Event::Decided { step, decision })?;
-        failpoint("roll-back-decided");
-        self.carry_out_roll_back(checkpointer, step, before, delta)
-    }
-
-    /// The part of a roll back that is done again after a crash.
-    pub(super) fn carry_out_roll_back(
-        &mut self,
-        checkpointer: &mut Checkpointer,
-        step: u32,
-        before: &Snapshot,
-        delta: &Delta,
-    ) -> Result<Settlement, RunError> {
-        let report = checkpointer.roll_back(before, delta)?;
-        if let Some(err) = report.shortfall().filter(CheckpointError::is_fault_of_system) {
-            // No end is recorded: the next recovery tries again.
-            return Err(err.into());
-        }
-        failpoint("rolled-back");
-        self.record(&Event::RolledBack {
-            step,
-            paths: report.restored.len() as u64,
-            kept: report.not_restored(),
-            repositories: report.repositories.clone(),
-            rescue: Some(StepId { run: self.run, step }.to_string()),
-        })?;
-        let mut settlement = Settlement::of(counted(CheckpointStatus::RolledBack, None, delta));
-        settlement.error = report.shortfall().as_ref().map(Problem::of);
-        Ok(settlement)
-    }
-
-    /// Commits what was found, with the user's hooks, or says why not.
-    pub(super) fn commit_or_explain(
-        &mut self,
-        checkpointer: &mut Checkpointer,
-        step: u32,
-        wording: Wording<'_>,
-        before: &Snapshot,
-        found: Attributed,
-    ) -> Result<Settlement, RunError> {
-        // The step itself may have begun a merge: a commit would end it, markers and all.
-        if let Err(err) = checkpointer.require_undoable() {
-            return self.failed(step, err);
-        }
-        let (outside, doubt) = (found.outside.clone(), found.doubt);
-        let index = stages(before, &found.after);
-        let committed = match self.run_pre_commit(checkpointer, step, before, found) {
-            Ok((delta, mut notes)) => {
-                notes.extend(doubt.map(|doubt| format!("it may hold changes of another process: {doubt}")));
-                self.commit(checkpointer, step, wording, &before.head, &delta, notes)
-            }
-            Err(err) => Err(err),
-        };
-        match committed {
-            Err(RunError::Checkpoint(err @ CheckpointError::HookFailed { .. })) => {
-                // The hook may have changed files as well: they are put back with the rest.
-                let own = Ownership { has: &|path| outside.binary_search(path).is_err(), index, doubt };
-                let Attributed { after, delta, .. } = self.find_own(checkpointer, step, before, own)?;
-                if delta.is_empty() {
-                    return self.failed(step, err);
-                }
-                let why = Reversal { doubt, ..Reversal::failure("a hook refused the commit", Problem::of(&err)) };
-                let mut settlement = self.roll_back(checkpointer, step, why, before, &after, &delta)?;
-                settlement.error.get_or_insert(Problem::of(&err));
-                Ok(settlement)
-            }
-            Err(RunError::Checkpoint(err)) => self.failed(step, err),
-            settled => settled,
+        _ if is_refused => ChangesVerdict::RollBack("it declares no changes but changed files"),
+        verdict => verdict,
+    };
+    let status = if denied.is_empty() {
+        StepStatus::Failed
+    } else {
+        StepStatus::Denied
+    };
+    let is_kept = !matches!(verdict, ChangesVerdict::RollBack(_));
+    let mut notes = wording.notes.to_vec();
+    if is_kept {
+        match checkpointer.check_made_commits(&before.head, &after.head) {
+            Ok(warnings) => notes.extend(warnings),
+            Err(err) => return failed(recorder, step, err),
         }
     }
-
-    /// Lets the user's `pre-commit` hook have its say; what it changes becomes part of the step.
-    pub(super) fn run_pre_commit(
-        &mut self,
-        checkpointer: &mut Checkpointer,
-        step: u32,
-        before: &Snapshot,
-        found: Attributed,
-    ) -> Result<(Delta, Vec<String>), RunError> {
-        let Attributed { after, delta, outside, doubt } = found;
-        if !checkpointer.has_pre_commit() {
-            return Ok((delta, Vec::new()));
-        }
-        if !outside.is_empty() && self.ctx.config.hooks() == HookPolicy::Auto {
-            let reason = "`pre-commit` was skipped: somebody else is at work, whose changes it might stash or rewrite";
-            return Ok((delta, vec![reason.to_owned()]));
-        }
-        let plan = checkpointer.plan_commit(&before.head, &delta)?;
-        if plan.is_empty() {
-            return Ok((delta, Vec::new()));
-        }
-        self.announce_hooks(checkpointer, step)?;
-        match checkpointer.run_pre_commit(&plan, &after, &self.run.to_string(), self.ctx.now())? {
-            HookRun::None => Ok((delta, Vec::new())),
-            HookRun::Skipped(reason) => Ok((delta, vec![reason])),
-            HookRun::Ran => {
-                let hooked = checkpointer.after(before)?;
-                let changes = checkpointer.delta(before, &hooked)?;
-                // What others had changed before the hook ran does not become the step's by it.
-                let own = Ownership {
-                    has: &|path| outside.binary_search(path).is_err(),
-                    index: stages(before, &after),
-                    doubt,
-                };
-                let Attributed { after: hooked, delta: all, outside, .. } =
-                    checkpointer.attribute(before, hooked, changes, own)?;
-                let more = checkpointer.delta(&after, &hooked)?;
-                if more.is_empty() {
-                    return Ok((delta, Vec::new()));
-                }
-                let changes = combine([&delta, &more].into_iter()).changes;
-                let delta = Delta { changes, ..all };
-                self.record(&Event::ChangesFound { step, after: hooked, delta: delta.clone(), outside })?;
-                Ok((delta, vec!["`pre-commit` changed files, which are part of the commit".to_owned()]))
-            }
-        }
-    }
-
-    /// Commits a delta on top of HEAD.
-    pub(super) fn commit(
-        &mut self,
-        checkpointer: &mut Checkpointer,
-        step: u32,
-        wording: Wording<'_>,
-        head: &Head,
-        delta: &Delta,
-        notes: Vec<String>,
-    ) -> Result<Settlement, RunError> {
-        let plan = checkpointer.plan_commit(head, delta)?;
-        self.commit_planned(checkpointer, step, wording, &plan, delta, notes)
-    }
-
-    /// Makes a commit that was planned.
-    pub(super) fn commit_planned(
-        &mut self,
-        checkpointer: &mut Checkpointer,
-        step: u32,
-        wording: Wording<'_>,
-        plan: &CommitPlan,
-        delta: &Delta,
-        mut notes: Vec<String>,
-    ) -> Result<Settlement, RunError> {
-        notes.extend(checkpointer.check_secrets(plan)?);
-        notes.extend(plan.notes().into_iter().chain(wording.notes.iter().cloned()));
-        if plan.is_empty() {
-            return self.nothing_to_commit(checkpointer, step, plan, delta);
-        }
-        self.announce_hooks(checkpointer, step)?;
-        let asked_by = self.state.as_ref().and_then(|state| state.frames.last()).map(|frame| &frame.directive);
-        let written = self.written(checkpointer.repository(), wording, &plan.changes);
-        let text = message::compose(&MessageParts {
-            given: wording.given.or(written.as_deref()),
-            operation: wording.operation.or(Some(wording.name)),
-            changes: &plan.changes,
-            directive: asked_by.map(|directive| directive.name.as_str()).or(wording.directive),
-            trailers: Trailers {
-                run: self.run.to_string(),
-                step: format!("{step} {}", wording.name),
-                tool: wording.tool.map(str::to_owned),
-                directive: asked_by.map(|directive| format!("{}@{}", directive.name, directive.version)),
-                journal: self.journal_head().to_string(),
-                undoes: wording.undoes.to_vec(),
-            },
-        })?;
-        let text = checkpointer.edit_message(plan, text, &self.run.to_string(), self.ctx.now())?;
-        let prepared = checkpointer.prepare_commit(plan, &text, self.ctx.now())?;
-        failpoint("commit-prepared");
-        self.record(&Event::Decided {
-            step,
-            decision: decided(&prepared, plan, wording.undoes.first().copied(), None),
-        })?;
-        failpoint("commit-decided");
-        let commit = prepared.new;
-        prepared.move_branch()?;
-        // No `?` into a failed checkpoint from here on: the branch has the commit.
-        prepared.finish().map_err(RunError::Unfinished)?;
-        failpoint("commit-applied");
-        self.committed(checkpointer, step, plan, commit, text, notes)
-    }
-
-    /// Writes down that the branch has a commit.
-    pub(super) fn committed(
-        &mut self,
-        checkpointer: &mut Checkpointer,
-        step: u32,
-        plan: &CommitPlan,
-        commit: ObjectId,
-        message: String,
-        mut notes: Vec<String>,
-    ) -> Result<Settlement, RunError> {
-        if plan.head.branch.is_none() {
-            let name = StepId { run: self.run, step }.kept("commit");
-            checkpointer.repository().keep_commits(&name, &[commit])?;
-            notes.push("HEAD is detached: no branch has this commit, but piton keeps a copy of it".to_owned());
-        }
-        let sums = |count: fn(&crate::checkpoint::delta::Change) -> u64| plan.changes.iter().map(count).sum();
-        let (insertions, deletions) = (sums(|change| change.insertions), sums(|change| change.deletions));
-        let files_changed = plan.changes.len() as u64;
-        self.record(&Event::Committed {
-            step,
-            commit,
-            message,
-            files_changed,
-            insertions,
-            deletions,
-            adopted: plan.adopted.clone(),
-            notes,
-        })?;
-        checkpointer.run_post_commit(&self.run.to_string(), self.ctx.now());
-        Ok(Settlement::of(CheckpointSummary {
-            status: CheckpointStatus::Committed,
-            commit_sha: Some(commit),
-            files_changed,
-            insertions,
-            deletions,
-        }))
-    }
-
-    /// The step committed everything itself, or changed only what no commit records.
-    fn nothing_to_commit(
-        &mut self,
-        checkpointer: &Checkpointer,
-        step: u32,
-        plan: &CommitPlan,
-        delta: &Delta,
-    ) -> Result<Settlement, RunError> {
-        if let Some(tip) = plan.adopted.last() {
-            let message = checkpointer.message_of(*tip)?;
-            let checkpoint = counted(CheckpointStatus::Committed, Some(*tip), delta);
-            self.record(&Event::Committed {
+    let wording = Wording {
+        notes: &notes,
+        ..wording
+    };
+    let mut settlement = match verdict {
+        ChangesVerdict::Keep(reason) => match checkpointer.refuse_changed_filters(delta) {
+            Ok(()) => keep(recorder, step, reason, delta),
+            Err(err) => failed(recorder, step, err),
+        },
+        ChangesVerdict::Ask => {
+            recorder.record(&Event::Waiting {
                 step,
-                commit: *tip,
-                message,
-                files_changed: checkpoint.files_changed,
-                insertions: checkpoint.insertions,
-                deletions: checkpoint.deletions,
-                adopted: plan.adopted.clone(),
-                notes: vec!["the step made its commits itself".to_owned()],
+                wait: Wait::Changes,
             })?;
-            return Ok(Settlement::of(checkpoint));
+            Ok(Settlement {
+                asked: true,
+                ..Settlement::of(counted(CheckpointStatus::Skipped, None, delta))
+            })
         }
-        if !plan.cleaned.is_empty() {
-            checkpointer.finish_index(plan)?;
+        ChangesVerdict::RollBack(reason) => {
+            let (status, error) = (refusal.as_ref().map(|_| status), refusal.clone());
+            let why = Reversal {
+                reason,
+                status,
+                error,
+                doubt: *doubt,
+            };
+            roll_back(recorder, checkpointer, step, why, before, after, delta)
         }
-        self.record(&Event::CheckpointSkipped { step, reason: plan.why_empty() })?;
-        Ok(Settlement::of(summary(CheckpointStatus::NoChanges)))
-    }
+        ChangesVerdict::Commit => {
+            commit_or_explain(recorder, checkpointer, step, wording, before, found)
+        }
+    }?;
+    settlement.error = settlement.error.or(refusal);
+    Ok(Settlement {
+        denied,
+        undeclared,
+        outside,
+        ..settlement
+    })
+}
 
-    /// Writes down that there is no checkpoint, loudly. The changes stay on disk. Where the disk is at fault nothing is
-    /// written down: a recovery brings the step to an end.
-    pub(super) fn failed(&mut self, step: u32, err: CheckpointError) -> Result<Settlement, RunError> {
-        if err.is_fault_of_system() {
-            return Err(self.unsettled(err.into()));
-        }
-        let error = Problem::of(&err);
-        self.record(&Event::CheckpointFailed {
-            step,
-            code: error.code,
-            message: error.message(),
-            suggestion: error.hint.clone(),
-        })?;
-        let interrupted = err.is_interrupted();
-        Ok(Settlement { error: Some(error), interrupted, ..Settlement::of(summary(CheckpointStatus::Failed)) })
+/// Takes the snapshot after a step and records its own changes, without those of other
+/// processes.
+pub(super) fn find_own(
+    recorder: &mut Recorder<'_>,
+    checkpointer: &mut Checkpointer,
+    step: u32,
+    before: &Snapshot,
+    own: Ownership<'_>,
+) -> Result<Attributed, RunError> {
+    if !own.definition {
+        checkpointer.leave_definition();
     }
+    let after = checkpointer.after(before)?;
+    let delta = checkpointer.delta(before, &after)?;
+    let found = checkpointer.attribute(before, after, delta, own)?;
+    failpoint("after-taken");
+    if !found.delta.is_empty() || before.head != found.after.head || !found.outside.is_empty() {
+        let (after, delta, outside) = (
+            found.after.clone(),
+            found.delta.clone(),
+            found.outside.clone(),
+        );
+        recorder.record(&Event::ChangesFound {
+            step,
+            after,
+            delta,
+            outside,
+        })?;
+    }
+    if before.head != found.after.head {
+        manual_commits::keep_old_tip(
+            recorder,
+            checkpointer,
+            step,
+            &before.head,
+            &found.after.head,
+        )?;
+        manual_commits::take_hand_commits(
+            recorder,
+            checkpointer,
+            step,
+            &before.head,
+            &found.after.head,
+        )?;
+    }
+    Ok(found)
+}
+
+fn nothing_changed(
+    recorder: &mut Recorder<'_>,
+    step: u32,
+    delta: &Delta,
+) -> Result<Settlement, RunError> {
+    let (not_captured, too_large) = (delta.not_captured.clone(), delta.too_large.clone());
+    recorder.record(&Event::NoChanges {
+        step,
+        not_captured,
+        too_large,
+    })?;
+    Ok(Settlement::of(summary(CheckpointStatus::NoChanges)))
+}
+
+pub(super) fn keep(
+    recorder: &mut Recorder<'_>,
+    step: u32,
+    reason: &str,
+    delta: &Delta,
+) -> Result<Settlement, RunError> {
+    recorder.record(&Event::Decided {
+        step,
+        decision: Decision::Keep {
+            reason: reason.to_owned(),
+        },
+    })?;
+    recorder.record(&Event::CheckpointSkipped {
+        step,
+        reason: reason.to_owned(),
+    })?;
+    Ok(Settlement {
+        kept: true,
+        ..Settlement::of(counted(CheckpointStatus::Skipped, None, delta))
+    })
+}
+
+/// Rolls back the changes of a step.
+pub(super) fn roll_back(
+    recorder: &mut Recorder<'_>,
+    checkpointer: &mut Checkpointer,
+    step: u32,
+    why: Reversal<'_>,
+    before: &Snapshot,
+    after: &Snapshot,
+    delta: &Delta,
+) -> Result<Settlement, RunError> {
+    if let Some(err) = before.head.moved_to(&after.head) {
+        return failed(recorder, step, err);
+    }
+    // The step began a merge or rebase: restoring its files would leave git in the middle of
+    // it.
+    if let Err(err) = checkpointer.require_undoable() {
+        return failed(recorder, step, err);
+    }
+    let Reversal {
+        reason,
+        status,
+        error,
+        doubt,
+    } = why;
+    if let Some(doubt) = doubt
+        && let Some(kept) = reversal::keep_doubtful(recorder, step, doubt, delta)?
+    {
+        return Ok(kept);
+    }
+    let decision = Decision::RollBack {
+        reason: reason.to_owned(),
+        status,
+        error,
+    };
+    recorder.record(&Event::Decided { step, decision })?;
+    failpoint("roll-back-decided");
+    carry_out_roll_back(recorder, checkpointer, step, before, delta)
+}
+
+/// The part of a roll back that a recovery repeats after a crash.
+pub(super) fn carry_out_roll_back(
+    recorder: &mut Recorder<'_>,
+    checkpointer: &mut Checkpointer,
+    step: u32,
+    before: &Snapshot,
+    delta: &Delta,
+) -> Result<Settlement, RunError> {
+    let report = checkpointer.roll_back(before, delta)?;
+    if let Some(err) = report
+        .shortfall()
+        .filter(|err| err.is_fault_of_system() && recorder.on_fault.tries_again(err))
+    {
+        // Record no end, so that the next recovery tries again.
+        return Err(err.into());
+    }
+    failpoint("rolled-back");
+    recorder.record(&Event::RolledBack {
+        step,
+        paths: report.restored.len() as u64,
+        kept: report.not_restored(),
+        repositories: report.repositories.clone(),
+        rescue: Some(recorder.step_id(step).to_string()),
+    })?;
+    let mut settlement = Settlement::of(counted(CheckpointStatus::RolledBack, None, delta));
+    settlement.error = report.shortfall().as_ref().map(Problem::of);
+    Ok(settlement)
+}
+
+/// Records that the checkpoint failed; the changes stay on disk. If the disk is at fault,
+/// nothing is recorded: a recovery ends the step.
+pub(super) fn failed(
+    recorder: &mut Recorder<'_>,
+    step: u32,
+    err: CheckpointError,
+) -> Result<Settlement, RunError> {
+    if err.is_fault_of_system() && recorder.on_fault.tries_again(&err) {
+        return Err(unsettled::explain(recorder, err.into()));
+    }
+    let error = Problem::of(&err);
+    recorder.record(&Event::CheckpointFailed {
+        step,
+        code: error.code,
+        message: error.message(),
+        suggestion: error.hint.clone(),
+    })?;
+    let interrupted = err.is_interrupted();
+    Ok(Settlement {
+        error: Some(error),
+        interrupted,
+        ..Settlement::of(summary(CheckpointStatus::Failed))
+    })
 }
 
 impl Settlement {
     pub(super) fn of(checkpoint: CheckpointSummary) -> Self {
-        Self { checkpoint: Some(checkpoint), ..Self::default() }
+        Self {
+            checkpoint: Some(checkpoint),
+            ..Self::default()
+        }
     }
 }
 
-/// That a prepared commit is to be made.
-pub(super) fn decided(
-    prepared: &PreparedCommit<'_>,
-    plan: &CommitPlan,
-    undoes: Option<ObjectId>,
-    parents: Option<Vec<ObjectId>>,
-) -> Decision {
-    Decision::Commit {
-        target: prepared.target.clone(),
-        old: prepared.old,
-        new: prepared.new,
-        tree: plan.tree,
-        index: prepared.index.clone(),
-        delta: plan.changes.clone(),
-        undoes,
-        parents,
-    }
-}
-
-/// Whether a step changed what is staged, as far as that is its own.
+/// Whether the step itself changed the index.
 pub(super) fn stages(before: &Snapshot, after: &Snapshot) -> bool {
     before.index_tree != after.index_tree || before.announced != after.announced
 }
 
-fn counted(status: CheckpointStatus, commit_sha: Option<ObjectId>, delta: &Delta) -> CheckpointSummary {
+fn counted(
+    status: CheckpointStatus,
+    commit_sha: Option<ObjectId>,
+    delta: &Delta,
+) -> CheckpointSummary {
     CheckpointSummary {
         status,
         commit_sha,

@@ -1,8 +1,9 @@
-//! Whom the user trusts: the file `allowed_signers` of theirs, and the keys that were revoked.
+//! The user's trusted signers: the file `allowed_signers` and the revoked keys.
 //!
-//! Both lie outside of every repository, because a repository must not choose whom to trust. [`Trust::of`] finds
-//! them, [`add`], [`list`] and [`revoke`] are what `piton trust` does. Files are replaced whole, and lines that
-//! piton did not write stay as they are. Private keys are never read into anything.
+//! Both files are outside of every repository, because a repository must not choose whom to trust.
+//! [`Trust::of`] finds them; [`add`], [`list`] and [`revoke`] implement `piton trust`. Files are
+//! replaced atomically, and lines that piton did not write are preserved. Private keys are never
+//! read.
 
 mod error;
 
@@ -25,62 +26,60 @@ use crate::item::source::{Unread, read_bytes};
 use crate::item::wording::shown;
 use crate::policy::author::{NoPublicKey, Revoked, Signer, Signers, is_identity, public_key};
 
-/// More than any list of people holds.
+/// An upper limit for the size of these files.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
-/// How often another piton that changes the files is waited for, and how long each time.
+/// How often to try the lock of the files, and how long to wait each time.
 const ATTEMPTS: usize = 400;
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// Where trust is kept.
+/// The files of trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trust {
-    /// Those who are trusted.
+    /// The trusted signers.
     pub allowed: PathBuf,
-    /// The keys that are not any more.
+    /// The revoked keys.
     pub revoked: PathBuf,
 }
 
-/// Somebody who is trusted.
+/// A trusted signer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Trusted {
-    /// Who it is: names and patterns, separated by commas.
+    /// The principals: names and patterns, separated by commas.
     pub name: String,
-    /// The type of the key.
     pub key_type: String,
-    /// The fingerprint of the key.
     pub fingerprint: String,
-    /// From when on it counts.
+    /// Valid from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_after: Option<String>,
-    /// Until when it counts.
+    /// Valid until.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_before: Option<String>,
-    /// Whether it vouches for the keys of others.
+    /// Whether it is a certificate authority, which certifies other keys.
     pub cert_authority: bool,
-    /// Whether its signatures count for items.
+    /// Whether its signatures are valid for items.
     pub for_items: bool,
-    /// Whether it was revoked all the same.
+    /// Whether the key is also in the list of revoked keys.
     pub revoked: bool,
-    /// Where it says so.
+    /// The file of the entry.
     #[serde(serialize_with = "serialize_path")]
     pub file: PathBuf,
     /// The line, starting at 1.
     pub line: usize,
 }
 
-/// What became of somebody.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TrustChange {
-    /// Those whom it is about.
+    /// The affected signers.
     pub signers: Vec<Trusted>,
-    /// What happened, in words.
+    /// A description of the change.
     pub message: String,
-    /// Whether anything was written.
+    /// Whether a file was written.
     pub changed: bool,
 }
 
 impl Trust {
-    /// Finds the files, and refuses those that a repository could change.
+    /// Finds the files, and rejects files that a repository could change.
     pub fn of(ctx: &Context) -> Result<Self, TrustError> {
         let folder = ctx.settings_folder().ok_or(TrustError::NoHome)?;
         let allowed = match ctx.config.allowed_signers() {
@@ -90,7 +89,10 @@ impl Trust {
                 Err(_) => file,
             },
         };
-        let trust = Self { allowed, revoked: folder.join("revoked_keys") };
+        let trust = Self {
+            allowed,
+            revoked: folder.join("revoked_keys"),
+        };
         for file in [&trust.allowed, &trust.revoked] {
             if repository(ctx).iter().any(|top| lies_in(file, top)) {
                 return Err(TrustError::InRepository(file.clone()));
@@ -99,22 +101,31 @@ impl Trust {
         Ok(trust)
     }
 
-    /// Those who are trusted; nobody where there is no file.
+    /// The trusted signers; empty if there is no file.
     pub fn signers(&self) -> Result<Signers, TrustError> {
         Ok(Signers::new(read(&self.allowed)?.unwrap_or_default()))
     }
 
-    /// The keys that are not trusted any more; none where there is no file.
+    /// The revoked keys; `None` if there is no file.
     pub fn revoked(&self) -> Result<Option<Revoked>, TrustError> {
         Ok(read(&self.revoked)?.map(Revoked::new))
     }
 
-    /// Keeps every other piton from changing the files until it is dropped: what is written depends on what was read.
+    /// Locks the files against other piton processes until it is dropped, because each write
+    /// depends on an earlier read.
     fn lock(&self) -> Result<File, TrustError> {
         let file = self.revoked.with_file_name("trust.lock");
-        let failed = |source| TrustError::Unwritable { file: file.clone(), source };
+        let failed = |source| TrustError::Unwritable {
+            file: file.clone(),
+            source,
+        };
         ensure_folder(&file).map_err(failed)?;
-        let lock = File::options().create(true).truncate(false).write(true).open(&file).map_err(failed)?;
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&file)
+            .map_err(failed)?;
         for _ in 0..ATTEMPTS {
             match lock.try_lock() {
                 Ok(()) => return Ok(lock),
@@ -122,10 +133,10 @@ impl Trust {
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
         }
-        Err(failed(io::Error::other("another piton has held it for long")))
+        Err(failed(io::Error::other("another piton process holds it")))
     }
 
-    fn told(&self, signer: &Signer, revoked: Option<&Revoked>) -> Trusted {
+    fn trusted_key(&self, signer: &Signer, revoked: Option<&Revoked>) -> Trusted {
         Trusted {
             name: signer.principals.clone(),
             key_type: signer.key.kind().unwrap_or_default().to_owned(),
@@ -141,15 +152,20 @@ impl Trust {
     }
 }
 
-/// Everybody who is trusted.
+/// All trusted signers.
 pub fn list(ctx: &Context) -> Result<(Trust, Vec<Trusted>), TrustError> {
     let trust = Trust::of(ctx)?;
     let revoked = trust.revoked()?;
-    let all = trust.signers()?.all().iter().map(|signer| trust.told(signer, revoked.as_ref())).collect();
+    let all = trust
+        .signers()?
+        .all()
+        .iter()
+        .map(|signer| trust.trusted_key(signer, revoked.as_ref()))
+        .collect();
     Ok((trust, all))
 }
 
-/// Trusts a key: a `.pub` file, or what stands in one.
+/// Trusts a key, given as a `.pub` file or as its content.
 pub fn add(ctx: &Context, given: &str, name: Option<&str>) -> Result<TrustChange, TrustError> {
     let trust = Trust::of(ctx)?;
     let text = key_text(ctx, given)?;
@@ -167,55 +183,115 @@ pub fn add(ctx: &Context, given: &str, name: Option<&str>) -> Result<TrustChange
     let _lock = trust.lock()?;
     let revoked = trust.revoked()?;
     if revoked.as_ref().is_some_and(|revoked| revoked.has(&key)) {
-        return Err(TrustError::Revoked { fingerprint: key.fingerprint(), file: trust.revoked });
+        return Err(TrustError::Revoked {
+            fingerprint: key.fingerprint(),
+            file: trust.revoked,
+        });
     }
     let mut signers = trust.signers()?;
     let is_there = |signer: &&Signer| {
-        signer.key == key && signer.principals == name && signer.is_for_items() && !signer.is_authority()
+        signer.key == key
+            && signer.principals == name
+            && signer.is_for_items()
+            && !signer.is_authority()
     };
     let change = |signers: &Signers, changed: bool, message: String| {
-        let told = signers.all().into_iter().rfind(|signer| signer.key == key && signer.principals == name);
-        let signers = told.iter().map(|signer| trust.told(signer, revoked.as_ref())).collect();
-        TrustChange { signers, message, changed }
+        let told = signers
+            .all()
+            .into_iter()
+            .rfind(|signer| signer.key == key && signer.principals == name);
+        let signers = told
+            .iter()
+            .map(|signer| trust.trusted_key(signer, revoked.as_ref()))
+            .collect();
+        TrustChange {
+            signers,
+            message,
+            changed,
+        }
     };
     if signers.all().iter().any(|signer| is_there(&signer)) {
-        return Ok(change(&signers, false, format!("`{name}` is trusted already")));
+        return Ok(change(
+            &signers,
+            false,
+            format!("`{name}` is already trusted"),
+        ));
     }
-    // The comment could be anything; only one that is a name is worth keeping.
-    signers.add(&name, &key, if is_identity(&comment) && comment != name { &comment } else { "" });
+    // The comment could be any text; keep it only if it is a valid name.
+    signers.add(
+        &name,
+        &key,
+        if is_identity(&comment) && comment != name {
+            &comment
+        } else {
+            ""
+        },
+    );
     write(&trust.allowed, signers.text())?;
-    Ok(change(&signers, true, format!("signatures of `{name}` count from now on")))
+    Ok(change(
+        &signers,
+        true,
+        format!("signatures of `{name}` are now trusted"),
+    ))
 }
 
-/// Does not trust somebody any more: by name or fingerprint.
+/// Revokes a signer, by name or fingerprint.
 pub fn revoke(ctx: &Context, name: &str) -> Result<TrustChange, TrustError> {
     let trust = Trust::of(ctx)?;
     let _lock = trust.lock()?;
     let mut signers = trust.signers()?;
     let mut revoked = trust.revoked()?.unwrap_or_default();
-    let found: Vec<Signer> = signers.all().into_iter().filter(|signer| signer.answers_to(name)).collect();
+    let found: Vec<Signer> = signers
+        .all()
+        .into_iter()
+        .filter(|signer| signer.answers_to(name))
+        .collect();
     if found.is_empty() {
-        let known = signers.all().into_iter().map(|signer| signer.principals).collect();
-        return Err(TrustError::Unknown { name: name.to_owned(), known });
+        let known = signers
+            .all()
+            .into_iter()
+            .map(|signer| signer.principals)
+            .collect();
+        return Err(TrustError::Unknown {
+            name: name.to_owned(),
+            known,
+        });
     }
     for signer in &found {
-        revoked.add(&signer.key, signer.principals.split(',').next().unwrap_or_default());
+        revoked.add(
+            &signer.key,
+            signer.principals.split(',').next().unwrap_or_default(),
+        );
     }
-    // The other names of a key go as well: it is the key that is revoked.
-    let gone: Vec<Signer> =
-        signers.all().into_iter().filter(|signer| found.iter().any(|other| other.key == signer.key)).collect();
-    let told = gone.iter().map(|signer| trust.told(signer, Some(&revoked))).collect();
-    // First of all it must not count any more, should this be cut off.
+    // Remove all names of the key: it is the key that is revoked.
+    let gone: Vec<Signer> = signers
+        .all()
+        .into_iter()
+        .filter(|signer| found.iter().any(|other| other.key == signer.key))
+        .collect();
+    let told = gone
+        .iter()
+        .map(|signer| trust.trusted_key(signer, Some(&revoked)))
+        .collect();
+    // Write the revocation first: if piton is interrupted, the key must already be invalid.
     write(&trust.revoked, revoked.text())?;
     signers.remove(&gone.iter().map(|signer| signer.line).collect::<Vec<_>>());
     write(&trust.allowed, signers.text())?;
-    let keys = if found.len() == 1 { "the key".to_owned() } else { format!("{} keys", found.len()) };
-    Ok(TrustChange { signers: told, message: format!("revoked {keys} of `{name}`"), changed: true })
+    let keys = if found.len() == 1 {
+        "the key".to_owned()
+    } else {
+        format!("{} keys", found.len())
+    };
+    Ok(TrustChange {
+        signers: told,
+        message: format!("revoked {keys} of `{name}`"),
+        changed: true,
+    })
 }
 
-/// The text of a key that was given as a file or by itself.
+/// The text of a key that was given as a file or directly.
 fn key_text(ctx: &Context, given: &str) -> Result<String, TrustError> {
-    // A key has blanks in it and no name of a file that people have.
+    // A key contains blanks and does not look like a usual file name.
     if public_key(given).is_ok() || given.contains('\n') || given.contains("PRIVATE KEY") {
         return Ok(given.to_owned());
     }
@@ -226,7 +302,10 @@ fn key_text(ctx: &Context, given: &str) -> Result<String, TrustError> {
     if !file.exists() && given.starts_with("ssh-") {
         return Err(TrustError::NotAKey);
     }
-    let unreadable = |source| TrustError::NoKeyFile { file: PathBuf::from(given), source };
+    let unreadable = |source| TrustError::NoKeyFile {
+        file: PathBuf::from(given),
+        source,
+    };
     let bytes = read_bytes(&file, MAX_FILE).map_err(|err| match err {
         Unread::Failed(source) => unreadable(source),
         other => unreadable(io::Error::other(other)),
@@ -234,22 +313,33 @@ fn key_text(ctx: &Context, given: &str) -> Result<String, TrustError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The user's own `ssh-keygen`, never one that a repository brings along.
+/// The user's own `ssh-keygen`, never one from a repository.
 pub(super) fn keygen(ctx: &Context) -> Result<Keygen, SshError> {
     let repository = repository(ctx);
-    Keygen::find(ctx.environment.variables(), |folder| !repository.iter().any(|top| lies_in(folder, top)))
+    Keygen::find(ctx.environment.variables(), |folder| {
+        !repository.iter().any(|top| lies_in(folder, top))
+    })
 }
 
-/// The folders that a repository may change: the project, and the work trees around it but for the home.
+/// The folders that a repository may change: the project and the work trees around it, except the
+/// home.
 fn repository(ctx: &Context) -> Vec<PathBuf> {
-    // A folder that only happens to be the current one is nobody's repository.
-    let project = Some(ctx.root.clone()).filter(|_| matches!(ctx.found_by, FoundBy::Items | FoundBy::Git));
+    // A current folder outside of any repository does not count.
+    let project =
+        Some(ctx.root.clone()).filter(|_| matches!(ctx.found_by, FoundBy::Items | FoundBy::Git));
     let is_top = |folder: &&Path| fs::symlink_metadata(folder.join(".git")).is_ok();
-    let tops = ctx.root.ancestors().filter(is_top).filter(|top| ctx.home.as_deref() != Some(*top));
-    project.into_iter().chain(tops.map(Path::to_path_buf)).collect()
+    let tops = ctx
+        .root
+        .ancestors()
+        .filter(is_top)
+        .filter(|top| ctx.home.as_deref() != Some(*top));
+    project
+        .into_iter()
+        .chain(tops.map(Path::to_path_buf))
+        .collect()
 }
 
-/// Whether a file, or what it leads to, lies in a folder.
+/// Whether a file, or the target of its link, is in a folder.
 fn lies_in(file: &Path, folder: &Path) -> bool {
     let real = file.ancestors().find_map(|part| {
         let rest = file.strip_prefix(part).ok()?;
@@ -259,13 +349,16 @@ fn lies_in(file: &Path, folder: &Path) -> bool {
 }
 
 fn read(file: &Path) -> Result<Option<String>, TrustError> {
-    let unreadable = |source| TrustError::Unreadable { file: file.to_path_buf(), source };
+    let unreadable = |source| TrustError::Unreadable {
+        file: file.to_path_buf(),
+        source,
+    };
     match read_bytes(file, MAX_FILE) {
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => Ok(Some(text)),
             Err(_) => Err(unreadable(io::Error::other("not valid UTF-8"))),
         },
-        // A list that cannot be found at the moment is not an empty one: a revoked key would count again.
+        // A dangling link is not an empty list: a revoked key would become valid again.
         Err(Unread::Failed(err)) if err.kind() == io::ErrorKind::NotFound => match dangling(file) {
             Some(link) => Err(unreadable(leads_nowhere(&link))),
             None => Ok(None),
@@ -275,17 +368,22 @@ fn read(file: &Path) -> Result<Option<String>, TrustError> {
     }
 }
 
-/// The link on the way to a file, or the file itself, that leads to nothing.
+/// The dangling link on the path to a file, or the file itself.
 fn dangling(file: &Path) -> Option<PathBuf> {
-    let link = file.ancestors().find(|part| fs::symlink_metadata(part).is_ok())?;
+    let link = file
+        .ancestors()
+        .find(|part| fs::symlink_metadata(part).is_ok())?;
     fs::metadata(link).is_err().then(|| link.to_path_buf())
 }
 
 fn leads_nowhere(link: &Path) -> io::Error {
-    io::Error::other(format!("the link `{}` leads to nothing", shown(&link.to_string_lossy())))
+    io::Error::other(format!(
+        "the link `{}` is dangling",
+        shown(&link.to_string_lossy())
+    ))
 }
 
-/// Replaces a file whole; one that is a link stays one, and what it leads to is replaced.
+/// Replaces a file atomically; if it is a link, replaces the target.
 fn write(file: &Path, text: &str) -> Result<(), TrustError> {
     let replace = || -> io::Result<()> {
         if let Some(link) = dangling(file) {
@@ -296,16 +394,20 @@ fn write(file: &Path, text: &str) -> Result<(), TrustError> {
         let mode = fs::metadata(&file).map_or(0o600, |found| found.permissions().mode() & 0o777);
         let mut new = NamedTempFile::new_in(folder)?;
         new.write_all(text.as_bytes())?;
-        // Whoever may write it decides whom to trust.
-        new.as_file().set_permissions(fs::Permissions::from_mode(mode & 0o755))?;
+        // Only the user may write the file, because it decides whom to trust.
+        new.as_file()
+            .set_permissions(fs::Permissions::from_mode(mode & 0o755))?;
         new.as_file().sync_all()?;
         new.persist(&file)?;
         Ok(())
     };
-    replace().map_err(|source| TrustError::Unwritable { file: file.to_path_buf(), source })
+    replace().map_err(|source| TrustError::Unwritable {
+        file: file.to_path_buf(),
+        source,
+    })
 }
 
-/// The folder of a file; a new one is for nobody else.
+/// Ensures the folder of a file; only the user can access a new one.
 fn ensure_folder(file: &Path) -> io::Result<&Path> {
     let folder = file.parent().unwrap_or(Path::new("/"));
     if !folder.exists() {

@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use crate::exec::invocation::Invocation;
-use crate::exec::{Call, Outline, Surroundings, outline, parameters, resolve_call};
+use crate::exec::{CallEnvironment, CallRequest, Outline, outline, parameters, resolve_call};
 use crate::item::directive::{Directive, Grant, OnFailure, Param, Step, StepAction};
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::id::ItemId;
-use crate::item::place::Place;
+use crate::item::position::Position;
 use crate::item::store::{Item, ItemKind, ItemStore};
 use crate::item::template::{Reference, Template};
 use crate::item::validate::{self, Unsigned};
 use crate::policy::foresight::{Foreknown, foresee, is_about_calls, is_used};
-use crate::policy::{self, Authority, Caller, Denial};
+use crate::policy::{self, Authority, Denial, PolicyCaller};
 use crate::problem::Code;
 
 /// The directive that piton implements itself.
@@ -35,7 +35,8 @@ pub struct RunForecast {
 
 impl RunForecast {
     pub fn is_denied(&self) -> bool {
-        self.errors().any(|finding| finding.code == Code::MissingGrant)
+        self.errors()
+            .any(|finding| finding.code == Code::MissingGrant)
     }
 
     pub fn is_invalid(&self) -> bool {
@@ -43,7 +44,9 @@ impl RunForecast {
     }
 
     fn errors(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|finding| finding.severity == Severity::Error)
+        self.findings
+            .iter()
+            .filter(|finding| finding.severity == Severity::Error)
     }
 }
 
@@ -56,8 +59,13 @@ pub fn of_run(store: &ItemStore, root: &Item, skipped: &BTreeSet<String>) -> Run
     let mut findings: BTreeMap<PathBuf, Vec<Finding>> = BTreeMap::new();
     let none = BTreeSet::new();
     while let Some((item, certainty)) = open.pop() {
-        let Some(directive) = item.as_directive() else { continue };
-        if seen.get(&item.file).is_some_and(|before| *before >= certainty) {
+        let Some(directive) = item.as_directive() else {
+            continue;
+        };
+        if seen
+            .get(&item.file)
+            .is_some_and(|before| *before >= certainty)
+        {
             continue;
         }
         seen.insert(item.file.clone(), certainty);
@@ -71,7 +79,11 @@ pub fn of_run(store: &ItemStore, root: &Item, skipped: &BTreeSet<String>) -> Run
             }
         }
         findings.insert(item.file.clone(), found);
-        for step in directive.steps.iter().filter(|step| !skipped.contains(&step.name)) {
+        for step in directive
+            .steps
+            .iter()
+            .filter(|step| !skipped.contains(&step.name))
+        {
             if let StepAction::Directive { item_id, .. } = &step.action
                 && item_id != GIT_CHECKPOINT
                 && let Ok(callee) = store.find(ItemKind::Directive, item_id)
@@ -80,7 +92,11 @@ pub fn of_run(store: &ItemStore, root: &Item, skipped: &BTreeSet<String>) -> Run
             }
         }
         for hook in &directive.hooks {
-            open.extend(store.find(ItemKind::Directive, &hook.directive).map(|callee| (callee, Certainty::Possible)));
+            open.extend(
+                store
+                    .find(ItemKind::Directive, &hook.directive)
+                    .map(|callee| (callee, Certainty::Possible)),
+            );
         }
     }
     let (_, findings) = super::sorted(findings.into_values().flatten().collect());
@@ -93,53 +109,105 @@ fn of_file(store: &ItemStore, item: &Item) -> Vec<Finding> {
     let mut found = Findings::new(&file, Strength::Lenient);
     validate::check(item, store, Unsigned::Warned, &mut found);
     let mut all = found.into_vec();
-    all.extend(store.findings().filter(|finding| finding.file == file).cloned());
+    all.extend(
+        store
+            .findings()
+            .filter(|finding| finding.file == file)
+            .cloned(),
+    );
     for finding in &mut all {
         if finding.code == Code::UnknownItem {
             // Only a warning while a project is being written, but a run cannot start without it.
             finding.severity = Severity::Error;
         }
     }
-    for (at, step) in item.as_directive().iter().flat_map(|directive| directive.steps.iter().enumerate()) {
+    for (at, step) in item
+        .as_directive()
+        .iter()
+        .flat_map(|directive| directive.steps.iter().enumerate())
+    {
         // A step that may be skipped, or whose failure is ignored, does not stop the run for
         // certain.
         let may_pass = step.when.is_some() || step.on_failure == Some(OnFailure::Continue);
         let is_its = |finding: &&mut Finding| {
             finding.code == Code::InvalidParameter && finding.path == format!("process.step[{at}]")
         };
-        all.iter_mut().filter(|_| may_pass).filter(is_its).for_each(|finding| finding.severity = Severity::Warning);
+        all.iter_mut()
+            .filter(|_| may_pass)
+            .filter(is_its)
+            .for_each(|finding| finding.severity = Severity::Warning);
     }
-    let is_kept = |finding: &Finding| finding.severity == Severity::Error || finding.code == Code::InvalidParameter;
+    let is_kept = |finding: &Finding| {
+        finding.severity == Severity::Error || finding.code == Code::InvalidParameter
+    };
     all.retain(|finding| is_kept(finding) && !validate::STAMPS.contains(&finding.code));
     all
 }
 
 /// Checks the grants of a directive against everything that it can reach.
-pub fn of_directive(store: &ItemStore, item: &Item, strength: Strength, skipped: &BTreeSet<String>) -> Vec<Finding> {
-    let Some(directive) = item.as_directive() else { return Vec::new() };
+pub fn of_directive(
+    store: &ItemStore,
+    item: &Item,
+    strength: Strength,
+    skipped: &BTreeSet<String>,
+) -> Vec<Finding> {
+    let Some(directive) = item.as_directive() else {
+        return Vec::new();
+    };
     let mut findings = Findings::new(&store.roots().display(&item.file), strength);
-    let mut walk = Walk { store, found: Found::default(), seen: HashMap::new(), skipped, root: &item.file, via: None };
+    let mut walk = ForecastWalk {
+        store,
+        found: ReachableUses::default(),
+        seen: HashMap::new(),
+        skipped,
+        root: &item.file,
+        via: None,
+    };
     walk.directive(item, directive, Certainty::Certain, Inside::Run);
-    let Found { uses, variables, cycle, is_open } = walk.found;
+    let ReachableUses {
+        uses,
+        variables,
+        cycle,
+        is_open,
+    } = walk.found;
 
-    let caller = Caller { name: directive.name.as_str(), grants: &directive.permissions };
+    let caller = PolicyCaller {
+        name: directive.name.as_str(),
+        grants: &directive.permissions,
+    };
     for used in &uses {
         let denials = foresee(caller, used.foreknown());
         if !denials.is_empty() {
-            report(&denials, &used.whose, &used.in_words(), used.certainty, &mut findings);
+            report(
+                &denials,
+                &used.place,
+                &used.description(),
+                used.certainty,
+                &mut findings,
+            );
         }
     }
     let authority = Authority::Directives(vec![caller]);
-    for (name, whose, certainty) in &variables {
+    for (name, place, certainty) in &variables {
         if !policy::may_see_variable(&authority, name) {
             let denial = policy::denied_variable(caller.name, name);
-            report(&[denial], whose, &whose.in_words(), *certainty, &mut findings);
+            report(
+                &[denial],
+                place,
+                &place.description(),
+                *certainty,
+                &mut findings,
+            );
         }
     }
     if let Some(via) = cycle {
-        let message =
-            format!("directive `{}` calls itself again and again: no step on the way has a `when`", caller.name);
-        findings.add(Code::DirectiveCycle, via.place, via.path, message).suggest("give the step a `when` that ends it");
+        let message = format!(
+            "directive `{}` calls itself endlessly: no step of the loop has a `when`",
+            caller.name
+        );
+        findings
+            .add(Code::DirectiveCycle, via.place, via.path, message)
+            .suggest("give the step a `when` that ends it");
     }
     if !is_open {
         unused(directive, &uses, &variables, &mut findings);
@@ -156,7 +224,11 @@ enum Certainty {
 
 impl Certainty {
     fn of(step: &Step) -> Self {
-        if step.when.is_some() { Self::Possible } else { Self::Certain }
+        if step.when.is_some() {
+            Self::Possible
+        } else {
+            Self::Certain
+        }
     }
 }
 
@@ -171,20 +243,20 @@ enum Inside {
 #[derive(Clone, Debug)]
 struct Via {
     path: String,
-    place: Place,
+    place: Position,
 }
 
 /// Where something is used: the step of the checked directive that leads there, and the nested step
 /// itself.
 #[derive(Clone, Debug)]
-struct Whose {
+struct UsePlace {
     via: Via,
     step: String,
     directive: Option<ItemId>,
 }
 
-impl Whose {
-    fn in_words(&self) -> String {
+impl UsePlace {
+    fn description(&self) -> String {
         match &self.directive {
             None => format!("step `{}`", self.step),
             Some(directive) => format!("step `{}` of directive `{directive}`", self.step),
@@ -193,8 +265,8 @@ impl Whose {
 }
 
 /// A reachable tool call.
-struct Use {
-    whose: Whose,
+struct ToolUse {
+    place: UsePlace,
     /// The meta tool that may make the call.
     within: Option<ItemId>,
     outline: Outline,
@@ -202,33 +274,36 @@ struct Use {
     certainty: Certainty,
 }
 
-impl Use {
+impl ToolUse {
     fn foreknown(&self) -> Foreknown<'_> {
-        Foreknown { outline: &self.outline, invocation: self.invocation.as_ref() }
+        Foreknown {
+            outline: &self.outline,
+            invocation: self.invocation.as_ref(),
+        }
     }
 
-    fn in_words(&self) -> String {
+    fn description(&self) -> String {
         match &self.within {
-            None => self.whose.in_words(),
-            Some(meta) => format!("the tool `{meta}` in {}", self.whose.in_words()),
+            None => self.place.description(),
+            Some(meta) => format!("the tool `{meta}` in {}", self.place.description()),
         }
     }
 }
 
 #[derive(Default)]
-struct Found {
-    uses: Vec<Use>,
+struct ReachableUses {
+    uses: Vec<ToolUse>,
     /// Environment variables that templates name.
-    variables: Vec<(String, Whose, Certainty)>,
+    variables: Vec<(String, UsePlace, Certainty)>,
     /// The step that leads back to the directive without any condition.
     cycle: Option<Via>,
     /// Whether any grant could be in use: manual work, and tools that are only known at run time.
     is_open: bool,
 }
 
-struct Walk<'w> {
+struct ForecastWalk<'w> {
     store: &'w ItemStore,
-    found: Found,
+    found: ReachableUses,
     seen: HashMap<(PathBuf, Inside), Certainty>,
     skipped: &'w BTreeSet<String>,
     /// The file of the checked directive.
@@ -237,10 +312,20 @@ struct Walk<'w> {
     via: Option<Via>,
 }
 
-impl Walk<'_> {
-    fn directive(&mut self, item: &Item, directive: &Directive, certainty: Certainty, inside: Inside) {
+impl ForecastWalk<'_> {
+    fn directive(
+        &mut self,
+        item: &Item,
+        directive: &Directive,
+        certainty: Certainty,
+        inside: Inside,
+    ) {
         let key = (item.file.clone(), inside);
-        if self.seen.get(&key).is_some_and(|before| *before >= certainty) {
+        if self
+            .seen
+            .get(&key)
+            .is_some_and(|before| *before >= certainty)
+        {
             return;
         }
         self.seen.insert(key, certainty);
@@ -249,16 +334,26 @@ impl Walk<'_> {
             if is_root && self.skipped.contains(&step.name) {
                 continue;
             }
-            let own = Via { path: format!("process.step[{at}]"), place: step.place };
+            let own = Via {
+                path: format!("process.step[{at}]"),
+                place: step.place,
+            };
             let via = self.via.clone().unwrap_or(own);
-            let whose = Whose { via, step: step.name.clone(), directive: (!is_root).then(|| directive.name.clone()) };
-            self.step(step, whose, certainty.min(Certainty::of(step)), inside);
+            let place = UsePlace {
+                via,
+                step: step.name.clone(),
+                directive: (!is_root).then(|| directive.name.clone()),
+            };
+            self.step(step, place, certainty.min(Certainty::of(step)), inside);
         }
         if inside == Inside::Hook {
             return;
         }
         for hook in &directive.hooks {
-            let own = Via { path: "metadata.hooks.hook".to_owned(), place: hook.place };
+            let own = Via {
+                path: "metadata.hooks.hook".to_owned(),
+                place: hook.place,
+            };
             let via = self.via.clone().unwrap_or(own);
             self.enter(&hook.directive, via, Certainty::Possible, Inside::Hook);
         }
@@ -268,7 +363,9 @@ impl Walk<'_> {
     fn enter(&mut self, id: &str, via: Via, certainty: Certainty, inside: Inside) {
         match self.store.find(ItemKind::Directive, id) {
             Ok(callee) => {
-                let Some(directive) = callee.as_directive() else { return };
+                let Some(directive) = callee.as_directive() else {
+                    return;
+                };
                 let outer = self.via.replace(via);
                 self.directive(callee, directive, certainty, inside);
                 self.via = outer;
@@ -277,18 +374,29 @@ impl Walk<'_> {
         }
     }
 
-    fn step(&mut self, step: &Step, whose: Whose, certainty: Certainty, inside: Inside) {
-        self.variables(step, &whose, certainty);
+    fn step(&mut self, step: &Step, place: UsePlace, certainty: Certainty, inside: Inside) {
+        self.variables(step, &place, certainty);
         match &step.action {
-            StepAction::Tool { item_id, command, params } => {
-                self.tool(item_id, command.as_deref(), Some(params), &whose, certainty, &mut Vec::new());
+            StepAction::Tool {
+                item_id,
+                command,
+                params,
+            } => {
+                self.tool(
+                    item_id,
+                    command.as_deref(),
+                    Some(params),
+                    &place,
+                    certainty,
+                    &mut Vec::new(),
+                );
             }
             StepAction::Directive { item_id, .. } if item_id == GIT_CHECKPOINT => {}
             StepAction::Directive { item_id, .. } => {
                 if self.leads_back(item_id, step, certainty) {
-                    self.found.cycle.get_or_insert(whose.via.clone());
+                    self.found.cycle.get_or_insert(place.via.clone());
                 }
-                self.enter(item_id, whose.via, certainty, inside);
+                self.enter(item_id, place.via, certainty, inside);
             }
             // A person or an agent doing manual work may need any of the grants.
             StepAction::Prose { .. } | StepAction::Item { .. } => self.found.is_open = true,
@@ -310,12 +418,14 @@ impl Walk<'_> {
         id: &str,
         command: Option<&str>,
         params: Option<&[Param]>,
-        whose: &Whose,
+        place: &UsePlace,
         certainty: Certainty,
         above: &mut Vec<ItemId>,
     ) {
         let found = self.store.find(ItemKind::Tool, id).ok();
-        let Some((item, outline)) = found.and_then(|item| Some((item, outline(self.store, item).ok()?))) else {
+        let Some((item, outline)) =
+            found.and_then(|item| Some((item, outline(self.store, item).ok()?)))
+        else {
             // The tool is chosen at run time, or it is missing or its chain is broken, which is
             // reported elsewhere.
             self.found.is_open = true;
@@ -324,28 +434,46 @@ impl Walk<'_> {
         let invocation = params.and_then(|params| self.invocation(item, command, params));
         let aggregates = outline.aggregates.clone();
         let within = above.last().cloned();
-        self.found.uses.push(Use { whose: whose.clone(), within, outline, invocation, certainty });
+        self.found.uses.push(ToolUse {
+            place: place.clone(),
+            within,
+            outline,
+            invocation,
+            certainty,
+        });
         if above.len() < MAX_META_DEPTH && !above.contains(&item.id) {
             above.push(item.id.clone());
             for id in aggregates {
-                self.tool(&id, None, None, whose, certainty, above);
+                self.tool(&id, None, None, place, certainty, above);
             }
             above.pop();
         }
     }
 
     /// The resolved call, if no parameter is open. The caller's environment is not read.
-    fn invocation(&self, item: &Item, command: Option<&str>, params: &[Param]) -> Option<Invocation> {
-        let is_literal =
-            |param: &Param| Template::parse(&param.value).is_ok_and(|it| it.placeholders().next().is_none());
+    fn invocation(
+        &self,
+        item: &Item,
+        command: Option<&str>,
+        params: &[Param],
+    ) -> Option<Invocation> {
+        let is_literal = |param: &Param| {
+            Template::parse(&param.value).is_ok_and(|it| it.placeholders().next().is_none())
+        };
         if !params.iter().all(is_literal) {
             return None;
         }
-        let words: Vec<String> = params.iter().map(|param| format!("{}={}", param.name, param.value)).collect();
+        let words: Vec<String> = params
+            .iter()
+            .map(|param| format!("{}={}", param.name, param.value))
+            .collect();
         let parameters = parameters::from_words(&item.as_tool()?.manifest, &words).ok()?;
-        let call = Call { command: command.map(str::to_owned), parameters };
+        let call = CallRequest {
+            command: command.map(str::to_owned),
+            parameters,
+        };
         let roots = self.store.roots();
-        let around = Surroundings {
+        let around = CallEnvironment {
             root: roots.project.clone().unwrap_or_default(),
             home: roots.user.clone(),
             environment: BTreeMap::new(),
@@ -354,19 +482,30 @@ impl Walk<'_> {
     }
 
     /// Adds the environment variables that the texts of a step name.
-    fn variables(&mut self, step: &Step, whose: &Whose, certainty: Certainty) {
+    fn variables(&mut self, step: &Step, place: &UsePlace, certainty: Certainty) {
         let (texts, params): (Vec<&str>, &[Param]) = match &step.action {
-            StepAction::Tool { item_id, params, .. } | StepAction::Directive { item_id, params } => {
-                (vec![item_id], params)
+            StepAction::Tool {
+                item_id, params, ..
             }
-            StepAction::Checkpoint { operation, message } => {
-                (std::iter::once(operation).chain(message).map(String::as_str).collect(), &[])
-            }
+            | StepAction::Directive { item_id, params } => (vec![item_id], params),
+            StepAction::Checkpoint { operation, message } => (
+                std::iter::once(operation)
+                    .chain(message)
+                    .map(String::as_str)
+                    .collect(),
+                &[],
+            ),
             StepAction::Item { params, .. } => (Vec::new(), params),
-            StepAction::Human { question: text, .. } | StepAction::Prose { instruction: text, .. } => (vec![text], &[]),
+            StepAction::Human { question: text, .. }
+            | StepAction::Prose {
+                instruction: text, ..
+            } => (vec![text], &[]),
         };
         let conditions = step.when.iter().chain(&step.foreach).map(String::as_str);
-        let all = texts.into_iter().chain(params.iter().map(|param| param.value.as_str())).chain(conditions);
+        let all = texts
+            .into_iter()
+            .chain(params.iter().map(|param| param.value.as_str()))
+            .chain(conditions);
         let mut named = BTreeSet::new();
         for template in all.filter_map(|text| Template::parse(text).ok()) {
             for placeholder in template.placeholders() {
@@ -375,16 +514,31 @@ impl Walk<'_> {
                 }
             }
         }
-        self.found.variables.extend(named.into_iter().map(|name| (name, whose.clone(), certainty)));
+        self.found.variables.extend(
+            named
+                .into_iter()
+                .map(|name| (name, place.clone(), certainty)),
+        );
     }
 }
 
-fn report(denials: &[Denial], whose: &Whose, what: &str, certainty: Certainty, findings: &mut Findings) {
+fn report(
+    denials: &[Denial],
+    place: &UsePlace,
+    what: &str,
+    certainty: Certainty,
+    findings: &mut Findings,
+) {
     let message = match certainty {
         Certainty::Certain => format!("{what} will be denied: {}", policy::message(denials)),
         Certainty::Possible => format!("{what} would be denied: {}", policy::message(denials)),
     };
-    let finding = findings.add(Code::MissingGrant, whose.via.place, whose.via.path.clone(), message);
+    let finding = findings.add(
+        Code::MissingGrant,
+        place.via.place,
+        place.via.path.clone(),
+        message,
+    );
     finding.suggest(policy::way_out(denials));
     if certainty == Certainty::Possible {
         finding.with_severity(Severity::Warning);
@@ -392,27 +546,44 @@ fn report(denials: &[Denial], whose: &Whose, what: &str, certainty: Certainty, f
 }
 
 /// Warns about grants that nothing reachable uses.
-fn unused(directive: &Directive, uses: &[Use], variables: &[(String, Whose, Certainty)], findings: &mut Findings) {
+fn unused(
+    directive: &Directive,
+    uses: &[ToolUse],
+    variables: &[(String, UsePlace, Certainty)],
+    findings: &mut Findings,
+) {
     let is_variable = |grant: &Grant| {
-        let caller = Caller { name: directive.name.as_str(), grants: std::slice::from_ref(grant) };
+        let caller = PolicyCaller {
+            name: directive.name.as_str(),
+            grants: std::slice::from_ref(grant),
+        };
         let authority = Authority::Directives(vec![caller]);
-        variables.iter().any(|(name, ..)| policy::may_see_variable(&authority, name))
+        variables
+            .iter()
+            .any(|(name, ..)| policy::may_see_variable(&authority, name))
     };
     let is_useful = |grant: &Grant| {
-        !is_about_calls(&grant.access) || is_variable(grant) || uses.iter().any(|used| is_used(grant, used.foreknown()))
+        !is_about_calls(&grant.access)
+            || is_variable(grant)
+            || uses.iter().any(|used| is_used(grant, used.foreknown()))
     };
     let given = || directive.permissions.iter().filter(|grant| !grant.deny);
     // One element may produce several grants.
-    let useful: BTreeSet<(u32, u32)> =
-        given().filter(|grant| is_useful(grant)).map(|grant| (grant.place.line, grant.place.column)).collect();
+    let useful: BTreeSet<(u32, u32)> = given()
+        .filter(|grant| is_useful(grant))
+        .map(|grant| (grant.place.line, grant.place.column))
+        .collect();
     let mut told = BTreeSet::new();
     for grant in given() {
         let at = (grant.place.line, grant.place.column);
         if !useful.contains(&at) && told.insert(at) {
-            let message = format!("no step that can be reached uses {}", policy::line_of(grant));
+            let message = format!(
+                "no step that can be reached uses {}",
+                policy::line_of(grant)
+            );
             findings
                 .add(Code::UnusedGrant, grant.place, "permissions", message)
-                .suggest("remove it, or correct what it names: grants that are not needed give a run too much");
+                .suggest("remove or correct it: an unused grant gives a run too many permissions");
         }
     }
 }

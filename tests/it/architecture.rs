@@ -3,11 +3,12 @@
 //! Tests (after `#[cfg(test)]`, in a `tests.rs` or below `tests/`) and comments may mention
 //! anything.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 /// Front door first. A module may use the modules after it, never one before it.
-const ORDER: [&str; 18] = [
+const ORDER: [&str; 21] = [
     "main",
     "cli",
     "mcp",
@@ -25,15 +26,41 @@ const ORDER: [&str; 18] = [
     "item",
     "problem",
     "disk",
+    "system_call",
+    "encoding",
+    "words",
     "failpoint",
 ];
 
 /// Text that only some files may contain: the text, the allowed files, and the rule.
-const HOMES: [(&[&str], &[&str], &str); 26] = [
-    (&["rmcp"], &["mcp", "exec/mcp"], "only `mcp` and `exec/mcp` speak the protocol"),
+const HOMES: [(&[&str], &[&str], &str); 27] = [
     (
-        &["tokio", "tokio_util", "futures_util", "hyper", "hyper_util", "http_body_util", "tokio_tungstenite"],
-        &["mcp", "exec/mcp", "exec/http", "exec/container", "exec/web.rs"],
+        &["base64::"],
+        &["encoding.rs"],
+        "only `encoding.rs` mentions the base64 crate",
+    ),
+    (
+        &["rmcp"],
+        &["mcp", "exec/mcp"],
+        "only `mcp` and `exec/mcp` speak the protocol",
+    ),
+    (
+        &[
+            "tokio",
+            "tokio_util",
+            "futures_util",
+            "hyper",
+            "hyper_util",
+            "http_body_util",
+            "tokio_tungstenite",
+        ],
+        &[
+            "mcp",
+            "exec/mcp",
+            "exec/http",
+            "exec/container",
+            "exec/web.rs",
+        ],
         "only `mcp` and what workers do in `exec` is asynchronous",
     ),
     (
@@ -41,13 +68,41 @@ const HOMES: [(&[&str], &[&str], &str); 26] = [
         &["exec/web.rs", "exec/http", "exec/mcp"],
         "only `exec/web.rs` and who it hands its client to speak HTTP",
     ),
-    (&["bollard", "tar"], &["exec/container"], "only `exec/container` speaks to container engines"),
-    (&["encoding_rs"], &["exec/http"], "only `exec/http` reads texts in other encodings than UTF-8"),
-    (&["serde_json_path"], &["item/json_path.rs"], "only `item/json_path.rs` mentions the JSONPath crate"),
-    (&["saphyr_parser", "serde_yaml"], &["item/yaml"], "only `item/yaml` mentions the YAML crates"),
-    (&["jsonc_parser"], &["item/json"], "only `item/json` mentions the JSON parser that knows places"),
-    (&["toml_edit"], &["item/toml"], "only `item/toml` mentions the TOML crate"),
-    (&["roxmltree"], &["item/directive"], "only `item/directive` mentions the XML crate"),
+    (
+        &["bollard", "tar"],
+        &["exec/container"],
+        "only `exec/container` speaks to container engines",
+    ),
+    (
+        &["encoding_rs"],
+        &["exec/http"],
+        "only `exec/http` reads texts in other encodings than UTF-8",
+    ),
+    (
+        &["serde_json_path"],
+        &["item/json_path.rs"],
+        "only `item/json_path.rs` mentions the JSONPath crate",
+    ),
+    (
+        &["saphyr_parser", "serde_yaml"],
+        &["item/yaml"],
+        "only `item/yaml` mentions the YAML crates",
+    ),
+    (
+        &["jsonc_parser"],
+        &["item/json"],
+        "only `item/json` mentions the JSON parser that knows places",
+    ),
+    (
+        &["toml_edit"],
+        &["item/toml"],
+        "only `item/toml` mentions the TOML crate",
+    ),
+    (
+        &["roxmltree"],
+        &["item/directive"],
+        "only `item/directive` mentions the XML crate",
+    ),
     (
         &["rquickjs"],
         &["item/javascript", "exec/javascript"],
@@ -58,40 +113,98 @@ const HOMES: [(&[&str], &[&str], &str); 26] = [
         &["item/tool/python"],
         "only `item/tool/python` mentions the Python parser",
     ),
-    (&["jsonschema"], &["item/params"], "only `item/params` mentions the JSON Schema crate"),
-    (&["git2"], &["checkpoint"], "only `checkpoint` mentions libgit2"),
-    (&["clap"], &["cli", "config"], "only `cli`, and `config` for the values of flags, mention the argument parser"),
+    (
+        &["jsonschema"],
+        &["item/params"],
+        "only `item/params` mentions the JSON Schema crate",
+    ),
+    (
+        &["git2"],
+        &["checkpoint"],
+        "only `checkpoint` mentions libgit2",
+    ),
+    (
+        &["clap"],
+        &["cli", "config"],
+        "only `cli`, and `config` for the values of flags, mention the argument parser",
+    ),
     (
         &["clap_complete", "clap_mangen"],
         &["cli/completions.rs", "cli/man.rs"],
         "only `cli/completions.rs` and `cli/man.rs` make completions and manual pages",
     ),
-    (&["anstream", "annotate_snippets"], &["cli"], "only `cli` draws for a terminal"),
-    (&["io::stdout", "io::stderr", "println!", "print!"], &["cli/ui"], "only `cli/ui` prints"),
-    (&["env::var", "env::args", "env::current_dir"], &["context.rs"], "only `context.rs` reads the process"),
+    (
+        &["anstream", "annotate_snippets"],
+        &["cli"],
+        "only `cli` draws for a terminal",
+    ),
+    (
+        &["io::stdout", "io::stderr", "println!", "print!"],
+        &["cli/ui"],
+        "only `cli/ui` prints",
+    ),
+    (
+        &["env::var", "env::args", "env::current_dir"],
+        &["context.rs"],
+        "only `context.rs` reads the process",
+    ),
     (
         &["std::env", "current_dir"],
-        &["context.rs", "exec/subprocess.rs", "exec/supervisor/launch.rs", "exec/mcp/connection.rs"],
+        &[
+            "context.rs",
+            "exec/subprocess.rs",
+            "exec/supervisor/launch.rs",
+            "exec/mcp/connection.rs",
+        ],
         "only `context.rs` reads the process; `exec/subprocess.rs` splits search paths and sets a command's folder, \
          as `exec/supervisor/launch.rs` does for a tool and `exec/mcp/connection.rs` for an MCP server",
     ),
-    (&["Timestamp::now", "SystemTime::now", "getrandom"], &["context"], "only `context` reads the clock"),
-    (&["signal_hook"], &["exec/interrupt.rs"], "only `exec/interrupt.rs` listens for signals"),
+    (
+        &["Timestamp::now", "SystemTime::now", "getrandom"],
+        &["context"],
+        "only `context` reads the clock",
+    ),
+    (
+        &["signal_hook"],
+        &["exec/interrupt.rs"],
+        "only `exec/interrupt.rs` listens for signals",
+    ),
     (
         &["nix"],
-        &["exec/terminal.rs", "exec/supervisor/child.rs", "checkpoint/lock_guard.rs"],
+        &[
+            "exec/terminal.rs",
+            "exec/supervisor/child.rs",
+            "exec/supervisor/process.rs",
+            "checkpoint/lock_guard.rs",
+        ],
         "only `exec/terminal.rs`, the supervisor and the guard of locks mask signals",
     ),
     (
         &["libc"],
-        &["exec/supervisor", "disk.rs", "checkpoint/lock_guard.rs"],
-        "only the supervisor, `disk.rs` and the guard of locks make system calls that no crate wraps",
+        &[
+            "exec/supervisor",
+            "exec/isolation",
+            "disk.rs",
+            "checkpoint/lock_guard.rs",
+        ],
+        "only the supervisor, isolation, `disk.rs` and the guard of locks make system calls that no crate wraps",
     ),
     (
-        &["fs::read", "fs::read_to_string", "read_to_string", "File::open"],
-        &["item/source.rs", "exec/process", "journal/mod.rs", "checkpoint", "disk.rs"],
+        &[
+            "fs::read",
+            "fs::read_to_string",
+            "read_to_string",
+            "File::open",
+        ],
+        &[
+            "item/source.rs",
+            "exec/process",
+            "journal.rs",
+            "checkpoint",
+            "disk.rs",
+        ],
         "only `item/source.rs` opens files of others; anything else could hang on a pipe. `exec/process` \
-         and `disk.rs` ask the kernel, `journal/mod.rs` reads its own files, `checkpoint` those of git",
+         and `disk.rs` ask the kernel, `journal.rs` reads its own files, `checkpoint` those of git",
     ),
     (
         &["Command::new", "process::Command"],
@@ -107,8 +220,16 @@ fn modules_use_only_what_lies_below_them() {
         let module = module_of(&file);
         let rank = ORDER.iter().position(|name| *name == module);
         for (number, line) in code_lines(&text) {
-            let Some((_, path)) = line.split_once("crate::").or_else(|| line.split_once("piton::")) else { continue };
-            let used: String = path.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            let Some((_, path)) = line
+                .split_once("crate::")
+                .or_else(|| line.split_once("piton::"))
+            else {
+                continue;
+            };
+            let used: String = path
+                .chars()
+                .take_while(|c| c.is_alphanumeric() || *c == '_')
+                .collect();
             let allowed = match (rank, ORDER.iter().position(|name| *name == used)) {
                 (Some(own), Some(other)) => other >= own,
                 _ => false,
@@ -132,7 +253,9 @@ fn crates_and_powers_stay_in_their_homes() {
             for (words, homes, rule) in HOMES {
                 let at_home = homes.iter().any(|home| file.starts_with(home));
                 if let Some(word) = words.iter().find(|word| !at_home && mentions(line, word)) {
-                    broken.push(format!("src/{file}:{number}: mentions `{word}`, but {rule}"));
+                    broken.push(format!(
+                        "src/{file}:{number}: mentions `{word}`, but {rule}"
+                    ));
                 }
             }
         }
@@ -140,15 +263,98 @@ fn crates_and_powers_stay_in_their_homes() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
+/// Files that are longer than 600 lines and wait to be split. None may be added.
+const LONG_FILES: &[&str] = &[
+    "audit/history.rs",
+    "audit/verification.rs",
+    "checkpoint/filter.rs",
+    "checkpoint/restore.rs",
+    "checkpoint/reversal.rs",
+    "checkpoint/scan/walk.rs",
+];
+
 #[test]
 fn files_stay_readable() {
     let long: Vec<String> = sources()
         .into_iter()
-        .map(|(file, text)| (file, text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count()))
-        .filter(|(_, lines)| *lines > 600)
-        .map(|(file, lines)| format!("src/{file} has {lines} lines; split files at 600"))
+        .map(|(file, text)| {
+            let lines = text
+                .lines()
+                .take_while(|line| !line.starts_with("#[cfg(test)]"));
+            (file, lines.count())
+        })
+        .filter_map(
+            |(file, lines)| match (lines > 600, LONG_FILES.contains(&file.as_str())) {
+                (true, false) => Some(format!("src/{file} has {lines} lines; split files at 600")),
+                (false, true) => Some(format!("src/{file} is short now; remove it from the list")),
+                _ => None,
+            },
+        )
         .collect();
     assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+#[test]
+fn a_module_with_parts_is_a_file_beside_its_folder() {
+    let others: Vec<String> = sources()
+        .into_iter()
+        .filter(|(file, _)| file.ends_with("/mod.rs"))
+        .map(|(file, _)| format!("src/{file}: name it after its folder, as `name.rs` + `name/`"))
+        .collect();
+    assert!(others.is_empty(), "{}", others.join("\n"));
+}
+
+#[test]
+fn a_type_name_is_defined_once() {
+    let mut homes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (file, text) in sources() {
+        let lines = text.lines().take_while(|line| *line != "mod tests {");
+        for name in lines.filter_map(defined_type) {
+            homes
+                .entry(name.to_owned())
+                .or_default()
+                .push(format!("src/{file}"));
+        }
+    }
+    let twice: Vec<String> = homes
+        .into_iter()
+        .filter(|(_, homes)| homes.len() > 1)
+        .map(|(name, homes)| format!("`{name}` is defined in {}", homes.join(" and in ")))
+        .collect();
+    assert!(twice.is_empty(), "{}", twice.join("\n"));
+}
+
+/// The name of the struct, enum or union that a line defines.
+fn defined_type(line: &str) -> Option<&str> {
+    let mut rest = line.trim_start();
+    if let Some(public) = rest.strip_prefix("pub") {
+        rest = match public.strip_prefix('(') {
+            Some(scoped) => scoped.split_once(')')?.1,
+            None => public,
+        };
+        rest = rest.strip_prefix(' ')?;
+    }
+    let (keyword, rest) = rest.split_once(' ')?;
+    let end = rest
+        .find(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        .unwrap_or(rest.len());
+    let name = rest.get(..end)?;
+    (matches!(keyword, "struct" | "enum" | "union") && !name.is_empty()).then_some(name)
+}
+
+#[test]
+fn definitions_of_types_are_found() {
+    for (line, name) in [
+        ("struct One;", Some("One")),
+        ("    pub struct Two<'a> {", Some("Two")),
+        ("pub(in crate::run) enum Three {", Some("Three")),
+        ("pub(crate) struct Four(u8);", Some("Four")),
+        ("let structure = one;", None),
+        ("use super::structs;", None),
+        ("publish(struct);", None),
+    ] {
+        assert_eq!(defined_type(line), name, "{line}");
+    }
 }
 
 #[test]
@@ -159,6 +365,95 @@ fn every_module_says_what_it_owns() {
         .map(|(file, _)| format!("src/{file} does not open with `//!`"))
         .collect();
     assert!(silent.is_empty(), "{}", silent.join("\n"));
+}
+
+/// Words that hide who acts, and archaic ones. A text names the actor: the tool, the user, another
+/// process.
+const RIDDLE_WORDS: [&str; 12] = [
+    "nobody",
+    "somebody",
+    "whoever",
+    "anybody",
+    "everybody",
+    "whence",
+    "thereof",
+    "naught",
+    "amiss",
+    "lest",
+    "aloud",
+    "its kin",
+];
+
+#[test]
+fn texts_name_the_actor() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut wrong = Vec::new();
+    for folder in ["src", "tests", "benches", "docs"] {
+        for entry in walkdir::WalkDir::new(root.join(folder)).sort_by_file_name() {
+            let path = entry.expect("a readable entry").into_path();
+            let find: fn(&str) -> Option<&'static str> =
+                match path.extension().and_then(|extension| extension.to_str()) {
+                    // This file lists the words.
+                    Some("rs") if !path.ends_with("tests/it/architecture.rs") => riddle_in_code,
+                    Some("md") => riddle_word,
+                    _ => continue,
+                };
+            let text = fs::read_to_string(&path).expect("readable");
+            let mut in_example = false;
+            for (at, line) in text.lines().enumerate() {
+                in_example ^= line.starts_with("```");
+                if let Some(word) = find(line).filter(|_| !in_example) {
+                    let file = path.strip_prefix(root).expect("below").display();
+                    wrong.push(format!("{file}:{}: `{word}`: {}", at + 1, line.trim()));
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "name the actor, see \"Words\" in CONTRIBUTING.md:\n{}",
+        wrong.join("\n")
+    );
+}
+
+/// The riddle word in a comment, or in a text with four words or more.
+fn riddle_in_code(line: &str) -> Option<&'static str> {
+    if let Some(comment) = line.trim_start().strip_prefix("//") {
+        return riddle_word(comment);
+    }
+    line.split('"')
+        .skip(1)
+        .step_by(2)
+        .filter(|text| text.split_whitespace().count() > 3)
+        .find_map(riddle_word)
+}
+
+/// The riddle word in prose. Text in backticks and in single quotes does not count: `nobody` is a
+/// Unix user.
+fn riddle_word(text: &str) -> Option<&'static str> {
+    let text = text.to_lowercase();
+    let prose: String = text.split('`').step_by(2).collect();
+    let quoted: Vec<String> = RIDDLE_WORDS
+        .iter()
+        .map(|word| format!("'{word}'"))
+        .collect();
+    let prose = quoted
+        .iter()
+        .fold(prose, |prose, word| prose.replace(word.as_str(), ""));
+    RIDDLE_WORDS.into_iter().find(|word| mentions(&prose, word))
+}
+
+#[test]
+fn a_riddle_word_is_found_in_prose_only() {
+    assert_eq!(riddle_in_code("    /// Nobody is left."), Some("nobody"));
+    assert_eq!(
+        riddle_in_code("let hint = \"a date that nobody can know\";"),
+        Some("nobody")
+    );
+    assert_eq!(riddle_in_code("// Runs as the user `nobody`."), None);
+    assert_eq!(riddle_in_code("let nobody = 65534;"), None);
+    assert_eq!(riddle_in_code("let user = \"nobody\";"), None);
+    assert_eq!(riddle_word("Runs if the name is not 'nobody'."), None);
 }
 
 #[test]
@@ -175,19 +470,28 @@ fn every_crate_has_a_reason() {
         }
     }
     let page = fs::read_to_string(root.join("docs/DEPENDENCIES.md")).expect("readable");
-    let mut explained: Vec<String> =
-        page.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once("` | ")?.0.to_owned())).collect();
+    let mut explained: Vec<String> = page
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("| `")?.split_once("` | ")?.0.to_owned()))
+        .collect();
     used.sort();
     explained.sort();
-    assert_eq!(used, explained, "Cargo.toml and docs/DEPENDENCIES.md name different crates");
+    assert_eq!(
+        used, explained,
+        "Cargo.toml and docs/DEPENDENCIES.md name different crates"
+    );
 }
 
 #[test]
 fn the_map_shows_the_order() {
     let page =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ARCHITECTURE.md")).expect("readable");
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/ARCHITECTURE.md"))
+            .expect("readable");
     let order = ORDER.join(" → ");
-    assert!(page.contains(&format!("\n{order}\n")), "docs/ARCHITECTURE.md does not show the order `{order}`");
+    assert!(
+        page.contains(&format!("\n{order}\n")),
+        "docs/ARCHITECTURE.md does not show the order `{order}`"
+    );
 }
 
 fn sources() -> Vec<(String, String)> {
@@ -198,7 +502,11 @@ fn sources() -> Vec<(String, String)> {
         .map(|entry| entry.expect("a readable entry").into_path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
         .map(|path| {
-            let name = path.strip_prefix(&root).expect("below").to_string_lossy().replace('\\', "/");
+            let name = path
+                .strip_prefix(&root)
+                .expect("below")
+                .to_string_lossy()
+                .replace('\\', "/");
             (name, fs::read_to_string(&path).expect("readable"))
         })
         .filter(|(name, _)| !name.ends_with("/tests.rs") && !name.contains("/tests/"))
@@ -229,7 +537,9 @@ fn mentions(line: &str, word: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
         let before = line.get(..at).and_then(|text| text.chars().next_back());
-        let after = line.get(at + word.len()..).and_then(|text| text.chars().next());
+        let after = line
+            .get(at + word.len()..)
+            .and_then(|text| text.chars().next());
         let goes_on = after.is_some_and(is_word) && word.ends_with(is_word);
         !goes_on && !before.is_some_and(is_word)
     })
@@ -244,7 +554,7 @@ fn a_word_is_mentioned_as_a_whole_only() {
 }
 
 /// Files that may compare texts of other programs, and whose these are.
-const FOREIGN_TEXTS: [(&str, &str); 25] = [
+const FOREIGN_TEXTS: [(&str, &str); 24] = [
     ("checkpoint/error.rs", "libgit2"),
     ("checkpoint/reference.rs", "git"),
     ("cli/items.rs", "ssh-keygen"),
@@ -268,23 +578,32 @@ const FOREIGN_TEXTS: [(&str, &str); 25] = [
     ("exec/resolve/script.rs", "Python"),
     ("item/migration/modules.rs", "Python"),
     ("run/doctor/programs.rs", "git"),
-    // Ours: the next steps after `piton new` and the origins of settings are still texts.
-    ("cli/new.rs", "piton"),
-    ("run/tool/plan.rs", "piton"),
+    // Only the colour of a status depends on its text.
+    ("cli/ui/paint.rs", "piton"),
 ];
 
 #[test]
 fn no_text_of_ours_decides_what_happens() {
-    let names: Vec<String> = piton::problem::Code::ALL.iter().map(|code| format!("\"{code}\"")).collect();
+    let names: Vec<String> = piton::problem::Code::ALL
+        .iter()
+        .map(|code| format!("\"{code}\""))
+        .collect();
     let mut wrong = Vec::new();
     for (file, text) in sources() {
         let is_foreign = FOREIGN_TEXTS.iter().any(|(home, _)| file.starts_with(home));
         for (number, line) in code_lines(&text) {
-            if names.iter().any(|name| line.contains(name.as_str())) && !file.starts_with("problem") {
-                wrong.push(format!("src/{file}:{number}: write the variant of `Code`: {}", line.trim()));
+            if names.iter().any(|name| line.contains(name.as_str())) && !file.starts_with("problem")
+            {
+                wrong.push(format!(
+                    "src/{file}:{number}: write the variant of `Code`: {}",
+                    line.trim()
+                ));
             }
             if !is_foreign && compares_words(line) {
-                wrong.push(format!("src/{file}:{number}: a message decides: {}", line.trim()));
+                wrong.push(format!(
+                    "src/{file}:{number}: a message decides: {}",
+                    line.trim()
+                ));
             }
         }
     }
@@ -293,21 +612,65 @@ fn no_text_of_ours_decides_what_happens() {
 
 /// Whether a line compares with a text of several words, which only a message has.
 fn compares_words(line: &str) -> bool {
-    let comparisons =
-        ["contains(\"", "starts_with(\"", "ends_with(\"", "strip_prefix(\"", "strip_suffix(\"", "== \"", "!= \""];
-    comparisons.iter().any(|comparison| {
-        line.split(comparison).skip(1).any(|rest| {
-            let text = rest.split('"').next().unwrap_or_default();
-            let words = text.split(' ').filter(|word| word.len() > 1 && word.chars().all(|it| it.is_ascii_lowercase()));
-            words.count() > 1
+    compares_by_call(line) || compares_by_arm(line)
+}
+
+/// Whether a line has a match arm with a text of several words.
+fn compares_by_arm(line: &str) -> bool {
+    let parts: Vec<&str> = line.split('"').collect();
+    parts
+        .chunks(2)
+        .zip(parts.iter().skip(2).step_by(2))
+        .any(|(parts, after)| matches!(parts, [_, text] if has_words(text)) && begins_arm(after))
+}
+
+/// Whether code after a text shows that the text is the pattern of a match arm.
+fn begins_arm(code: &str) -> bool {
+    let code = code.trim_start();
+    code.starts_with("=>") || code.starts_with("if ") || code.starts_with('|')
+}
+
+fn has_words(text: &str) -> bool {
+    let is_word = |word: &&str| {
+        let rest = word.strip_prefix(|first: char| first.is_ascii_alphabetic());
+        rest.is_some_and(|rest| {
+            !rest.is_empty() && rest.chars().all(|letter| letter.is_ascii_lowercase())
         })
+    };
+    text.split(' ').filter(is_word).count() > 1
+}
+
+fn compares_by_call(line: &str) -> bool {
+    let comparisons = [
+        "contains(\"",
+        "starts_with(\"",
+        "ends_with(\"",
+        "strip_prefix(\"",
+        "strip_suffix(\"",
+        "== \"",
+        "!= \"",
+    ];
+    comparisons.iter().any(|comparison| {
+        line.split(comparison)
+            .skip(1)
+            .any(|rest| has_words(rest.split('"').next().unwrap_or_default()))
     })
 }
 
 #[test]
 fn a_comparison_with_a_message_is_seen() {
-    assert!(compares_words("if told.contains(\"which is not allowed\") {"));
-    assert!(compares_words("let what = message.strip_prefix(\"the result is \");"));
+    assert!(compares_words(
+        "if told.contains(\"which is not allowed\") {"
+    ));
+    assert!(compares_words(
+        "let what = message.strip_prefix(\"the result is \");"
+    ));
+    assert!(compares_words(
+        "\"Execution failed\" if is_denied => title,"
+    ));
+    assert!(compares_words("\"one\" | \"cut off\" => YELLOW,"));
+    assert!(!compares_words("Self::Failed => \"the run failed\","));
+    assert!(!compares_words("\"one\" => \"the run failed\","));
     assert!(!compares_words("name.strip_prefix(\"refs/heads/\")"));
     assert!(!compares_words("assert!(text == \"two\")"));
 }

@@ -4,10 +4,35 @@ use crate::harness::{TestProject, cmd_snapshot};
 
 /// A project with a committed, a rolled back and an uncommitted step.
 fn project() -> TestProject {
-    let project = TestProject::new().ticking().file("a.txt", "one\n").committed();
-    run(&project, &["exec", "--", "sh", "-c", "echo two >> a.txt; echo x > new.txt"]);
-    assert_eq!(project.piton(["exec", "--", "sh", "-c", "rm new.txt; exit 3"]).code(), Some(3));
-    run(&project, &["exec", "--checkpoint", "explicit", "--name", "third", "--", "sh", "-c", "echo three >> a.txt"]);
+    let project = TestProject::new()
+        .ticking()
+        .file("a.txt", "one\n")
+        .committed();
+    run(
+        &project,
+        &[
+            "exec",
+            "--",
+            "sh",
+            "-c",
+            "echo two >> a.txt; echo x > new.txt",
+        ],
+    );
+    assert_eq!(project.exec("rm new.txt; exit 3").code(), Some(3));
+    run(
+        &project,
+        &[
+            "exec",
+            "--checkpoint",
+            "explicit",
+            "--name",
+            "third",
+            "--",
+            "sh",
+            "-c",
+            "echo three >> a.txt",
+        ],
+    );
     project
 }
 
@@ -20,8 +45,13 @@ fn run(project: &TestProject, arguments: &[&str]) {
 fn runs(project: &TestProject, arguments: &[&str]) -> Vec<String> {
     let ran = project.piton([&["log", "--format", "json"], arguments].concat());
     assert_eq!(ran.code(), Some(0), "{ran}");
-    let name = |line: &str| serde_json::from_str::<serde_json::Value>(line).expect("JSON")["id"].to_string();
-    ran.stdout().lines().map(|line| name(line).trim_matches('"').to_owned()).collect()
+    let name = |line: &str| {
+        serde_json::from_str::<serde_json::Value>(line).expect("JSON")["id"].to_string()
+    };
+    ran.stdout()
+        .lines()
+        .map(|line| name(line).trim_matches('"').to_owned())
+        .collect()
 }
 
 #[test]
@@ -32,7 +62,7 @@ fn a_project_without_runs() {
     exit_code: 0
     ----- stdout -----
     ----- stderr -----
-    nothing was run here yet
+    no runs yet
     ");
     cmd_snapshot!(project.piton(["show", "01kdye"]), @r"
     success: false
@@ -89,13 +119,19 @@ fn filters_leave_out_what_does_not_fit() {
     assert_eq!(runs(&project, &["--path", "new.txt"]), all[1..]);
     assert_eq!(runs(&project, &["--path", "other"]), [""; 0]);
     assert_eq!(runs(&project, &["--since", "2026-01-02T03:02"]), only(0));
-    assert_eq!(runs(&project, &["--until", "2026-01-02T03:00:59Z"]), only(2));
+    assert_eq!(
+        runs(&project, &["--until", "2026-01-02T03:00:59Z"]),
+        only(2)
+    );
     assert_eq!(runs(&project, &["--until", "2026-01-02"]), all);
     assert_eq!(runs(&project, &["--since", "2026-01-03"]), [""; 0]);
     assert_eq!(runs(&project, &["--since", "2h"]), all);
     assert_eq!(runs(&project, &["--tool", "greet"]), [""; 0]);
     assert_eq!(runs(&project, &["--directive", "deploy"]), [""; 0]);
-    assert_eq!(project.piton(["log", "--path", "../outside"]).code(), Some(2));
+    assert_eq!(
+        project.piton(["log", "--path", "../outside"]).code(),
+        Some(2)
+    );
     cmd_snapshot!(project.piton(["log", "--since", "soon"]), @r#"
     success: false
     exit_code: 2
@@ -110,13 +146,18 @@ fn filters_leave_out_what_does_not_fit() {
 #[test]
 fn undone_steps_are_marked_until_they_are_redone() {
     let project = project();
-    let undone = |project: &TestProject| project.piton(["log"]).stdout().matches("(undone)").count();
+    let undone =
+        |project: &TestProject| project.piton(["log"]).stdout().matches("(undone)").count();
     assert_eq!(undone(&project), 0);
     run(&project, &["undo"]);
     assert_eq!(undone(&project), 1);
     run(&project, &["redo"]);
     let log = project.piton(["log"]).stdout();
-    assert!(!log.lines().any(|line| line.contains("three") && line.contains("(undone)")), "{log}");
+    assert!(
+        !log.lines()
+            .any(|line| line.contains("three") && line.contains("(undone)")),
+        "{log}"
+    );
 }
 
 #[test]
@@ -124,13 +165,34 @@ fn a_run_of_another_worktree_is_listed_with_its_root() {
     let project = project();
     project.git(["worktree", "add", "--quiet", "../other"]);
     let other = project.root().with_file_name("other");
-    run(&project, &["-C", other.to_str().expect("UTF-8"), "exec", "--", "touch", "there"]);
+    run(
+        &project,
+        &[
+            "-C",
+            other.to_str().expect("UTF-8"),
+            "exec",
+            "--",
+            "touch",
+            "there",
+        ],
+    );
     let log = project.piton(["log"]).stdout();
     let first = log.lines().next().expect("a line");
-    assert!(first.ends_with("/other") && first.contains("touch there"), "{log}");
+    assert!(
+        first.ends_with("/other") && first.contains("touch there"),
+        "{log}"
+    );
     assert_eq!(log.matches("/other").count(), 1, "{log}");
-    assert_eq!(project.piton(["verify", "--format", "json"]).json()["runs"], 3);
-    assert_eq!(project.piton(["verify", "--all", "--format", "json"]).json()["runs"], 4);
+    assert_eq!(
+        project.piton(["verify", "--format", "json"]).json()["runs"],
+        3
+    );
+    assert_eq!(
+        project
+            .piton(["verify", "--all", "--format", "json"])
+            .json()["runs"],
+        4
+    );
 }
 
 #[test]
@@ -184,8 +246,18 @@ fn a_step_that_was_rolled_back_shows_where_its_work_is() {
     assert_eq!(shown["outcome"]["type"], "rolled_back");
     assert_eq!(shown["exit_code"], 3);
     assert_eq!(shown["permissions"], serde_json::json!(["none (exec)"]));
-    assert_eq!(shown["outcome"]["rescue"], format!("{failed}/1"), "what `piton restore` takes");
-    assert!(shown["diff"].as_str().expect("a diff").contains("deleted file mode 100644"), "{shown}");
+    assert_eq!(
+        shown["outcome"]["rescue"],
+        format!("{failed}/1"),
+        "what `piton restore` takes"
+    );
+    assert!(
+        shown["diff"]
+            .as_str()
+            .expect("a diff")
+            .contains("deleted file mode 100644"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -195,7 +267,7 @@ fn a_commit_that_piton_did_not_make_is_not_a_step() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: `HEAD~1` is a commit that no step of piton made
+    error: commit `HEAD~1` was not made by a step of piton
 
     hint: `git show` shows any commit
     ");
@@ -203,18 +275,39 @@ fn a_commit_that_piton_did_not_make_is_not_a_step() {
 
 #[test]
 fn a_long_diff_is_cut_for_people() {
-    let project = TestProject::new().ticking().file("a.txt", "one\n").committed();
+    let project = TestProject::new()
+        .ticking()
+        .file("a.txt", "one\n")
+        .committed();
     run(&project, &["exec", "--", "sh", "-c", "seq 3000 > a.txt"]);
     let shown = project.piton(["show", "HEAD"]);
-    assert!(shown.stderr().contains(" more lines: `piton diff "), "{}", shown.stderr());
+    assert!(
+        shown.stderr().contains(" more lines: `piton diff "),
+        "{}",
+        shown.stderr()
+    );
     assert!(shown.stdout().lines().count() < 2100);
-    assert!(project.piton(["show", "HEAD", "--stat"]).stdout().ends_with("M a.txt  +3000 −1\n1 file, +3000 −1\n"));
-    assert!(!project.piton(["show", "HEAD", "--no-diff"]).stdout().contains("diff --git"));
+    assert!(
+        project
+            .piton(["show", "HEAD", "--stat"])
+            .stdout()
+            .ends_with("M a.txt  +3000 −1\n1 file, +3000 −1\n")
+    );
+    assert!(
+        !project
+            .piton(["show", "HEAD", "--no-diff"])
+            .stdout()
+            .contains("diff --git")
+    );
 }
 
 #[test]
 fn git_applies_a_diff_of_anything() {
-    let project = TestProject::new().file("a.txt", "one\r\ntwo").file("gone", "x\n").file("mode", "m\n").committed();
+    let project = TestProject::new()
+        .file("a.txt", "one\r\ntwo")
+        .file("gone", "x\n")
+        .file("mode", "m\n")
+        .committed();
     project.bash("ln -s a.txt link; ln -s a.txt turns; git add -A; git commit -qm links");
     let script = "printf 'one\\r\\n\\033[31mtwo\\n' > a.txt; rm gone; chmod +x mode; ln -sf mode link; rm turns; \
                   echo file > turns; mkdir -p 'a folder'; echo x > 'a folder/n\u{e4}me'; printf 'tab' > \"t\tb\"";
@@ -224,15 +317,24 @@ fn git_applies_a_diff_of_anything() {
     std::fs::write(&patch, diff).expect("written");
     project.git(["checkout", "--quiet", "--detach", "HEAD~1"]);
     project.git(["apply", "--index", patch.to_str().expect("UTF-8")]);
-    assert_eq!(project.git(["write-tree"]), project.git(["rev-parse", "main^{tree}"]));
+    assert_eq!(
+        project.git(["write-tree"]),
+        project.git(["rev-parse", "main^{tree}"])
+    );
 }
 
 #[test]
 fn a_binary_file_is_not_printed() {
     let project = TestProject::new().file("a", "one\n").committed();
-    run(&project, &["exec", "--", "sh", "-c", "printf 'a\\000b' > bin"]);
+    run(
+        &project,
+        &["exec", "--", "sh", "-c", "printf 'a\\000b' > bin"],
+    );
     let diff = project.piton(["diff", "HEAD~1", "HEAD"]).stdout();
-    assert!(diff.ends_with("Binary files /dev/null and b/bin differ\n"), "{diff}");
+    assert!(
+        diff.ends_with("Binary files /dev/null and b/bin differ\n"),
+        "{diff}"
+    );
 }
 
 #[test]
@@ -255,8 +357,16 @@ fn a_diff_without_arguments_shows_what_is_not_committed() {
     run(&project, &["checkpoint"]);
     assert_eq!(project.piton(["diff"]).stdout(), "");
     let project = project.file("mine.txt", "mine\n");
-    assert_eq!(project.piton(["diff", "--stat"]).stdout(), "A mine.txt  +1 −0\n1 file, +1 −0\n");
-    assert_eq!(project.piton(["diff", "--stat", "--paths", "a.txt"]).stdout(), "0 files\n");
+    assert_eq!(
+        project.piton(["diff", "--stat"]).stdout(),
+        "A mine.txt  +1 −0\n1 file, +1 −0\n"
+    );
+    assert_eq!(
+        project
+            .piton(["diff", "--stat", "--paths", "a.txt"])
+            .stdout(),
+        "0 files\n"
+    );
 }
 
 #[test]
@@ -264,10 +374,18 @@ fn a_diff_leads_from_one_moment_to_another() {
     let project = project();
     let all = runs(&project, &[]);
     let stat = |from: &str, to: &str| project.piton(["diff", from, to, "--stat"]).stdout();
-    assert_eq!(stat(&format!("{}:before", all[2]), &all[2]), "M a.txt    +1 −0\nA new.txt  +1 −0\n2 files, +2 −0\n");
-    assert_eq!(stat(&all[2], &format!("{}/1", all[0])), "M a.txt  +1 −0\n1 file, +1 −0\n");
+    assert_eq!(
+        stat(&format!("{}:before", all[2]), &all[2]),
+        "M a.txt    +1 −0\nA new.txt  +1 −0\n2 files, +2 −0\n"
+    );
+    assert_eq!(
+        stat(&all[2], &format!("{}/1", all[0])),
+        "M a.txt  +1 −0\n1 file, +1 −0\n"
+    );
     assert_eq!(stat("HEAD", &all[2]), "0 files\n");
-    let json = project.piton(["diff", "HEAD~1", "HEAD", "--format", "json"]).json();
+    let json = project
+        .piton(["diff", "HEAD~1", "HEAD", "--format", "json"])
+        .json();
     assert_eq!(json["changes"].as_array().map(Vec::len), Some(2));
     assert_eq!(project.piton(["diff", "nothing-like-that"]).code(), Some(2));
 }
@@ -278,7 +396,7 @@ fn age_objects(project: &TestProject) {
 }
 
 #[test]
-fn contents_that_nothing_needs_are_dropped_and_undo_goes_on() {
+fn contents_that_nothing_needs_are_dropped_and_undo_continues() {
     let project = project();
     let objects = || project.bash("find .git/piton/store/objects -type f | sort");
     let all = runs(&project, &[]);
@@ -290,8 +408,22 @@ fn contents_that_nothing_needs_are_dropped_and_undo_goes_on() {
     run(&project, &["gc", "--keep-days", "0", "--keep-runs", "0"]);
     assert_eq!(objects(), before);
     age_objects(&project);
-    let swept = project.piton(["gc", "--keep-days", "0", "--keep-runs", "0", "--format", "json"]).json();
-    assert_eq!((&swept["runs"], swept["objects"].as_u64() > Some(0)), (&0.into(), true), "{swept}");
+    let swept = project
+        .piton([
+            "gc",
+            "--keep-days",
+            "0",
+            "--keep-runs",
+            "0",
+            "--format",
+            "json",
+        ])
+        .json();
+    assert_eq!(
+        (&swept["runs"], swept["objects"].as_u64() > Some(0)),
+        (&0.into(), true),
+        "{swept}"
+    );
     assert!(objects().len() < before.len(), "{}", objects());
     project.git(["reflog", "expire", "--expire=now", "--all"]);
     project.git(["gc", "--quiet", "--prune=now"]);
@@ -315,12 +447,19 @@ fn contents_that_nothing_needs_are_dropped_and_undo_goes_on() {
 #[test]
 fn a_young_or_new_run_is_kept() {
     let project = project();
-    for limits in [["--keep-days", "1", "--keep-runs", "0"], ["--keep-days", "0", "--keep-runs", "3"]] {
+    for limits in [
+        ["--keep-days", "1", "--keep-runs", "0"],
+        ["--keep-days", "0", "--keep-runs", "3"],
+    ] {
         let dry = project.piton([&["gc", "--dry-run"], limits.as_slice()].concat());
         assert_eq!(dry.stdout(), "", "{limits:?}");
     }
     assert_eq!(project.piton(["gc"]).code(), Some(0));
-    assert_eq!(runs(&project, &[]).len(), 3, "a collection without effect is no run");
+    assert_eq!(
+        runs(&project, &[]).len(),
+        3,
+        "a collection without effect is no run"
+    );
 }
 
 #[test]
@@ -338,31 +477,53 @@ fn a_commit_that_no_branch_has_is_kept() {
 
 #[test]
 fn a_project_without_git_has_a_history_too() {
-    let project = TestProject::without_git().ticking().variable("PITON_GIT_REQUIRED", "false");
-    run(&project, &["exec", "--checkpoint", "disabled", "--", "true"]);
+    let project = TestProject::without_git()
+        .ticking()
+        .variable("PITON_GIT_REQUIRED", "false");
+    run(
+        &project,
+        &["exec", "--checkpoint", "disabled", "--", "true"],
+    );
     let log = project.piton(["log"]).stdout();
     assert!(log.contains("exec true  succeeded"), "{log}");
     let run = runs(&project, &[]).pop().expect("a run");
-    assert!(project.piton(["show", &run]).stdout().contains("mode          disabled"));
+    assert!(
+        project
+            .piton(["show", &run])
+            .stdout()
+            .contains("mode          disabled")
+    );
     assert_eq!(project.piton(["verify"]).code(), Some(5));
 }
 
 #[test]
 fn a_gc_that_is_killed_leaves_nothing_that_does_not_verify() {
     let project = TestProject::new().file("a.txt", "one\n").committed();
-    project.piton(["exec", "--", "sh", "-c", "echo two >> a.txt"]);
+    project.exec("echo two >> a.txt");
     age_objects(&project);
     for place in ["gc-decided", "object-swept"] {
         let mut command = project.command(["gc", "--keep-days", "0", "--keep-runs", "0"]);
-        let killed = command.env("PITON_FAILPOINT", place).output().expect("piton starts");
+        let killed = command
+            .env("PITON_FAILPOINT", place)
+            .output()
+            .expect("piton starts");
         assert_eq!(killed.status.code(), None, "{place}");
-        assert_ne!(project.bash("find .git/piton/store/objects -type f"), "", "{place}");
+        assert_ne!(
+            project.bash("find .git/piton/store/objects -type f"),
+            "",
+            "{place}"
+        );
         let recovered = project.piton(["recover"]);
         assert_eq!(recovered.code(), Some(0), "{place}: {recovered}");
         let verified = project.piton(["verify", "--all"]);
         assert_eq!(verified.code(), Some(0), "{place}: {verified}");
     }
-    assert_eq!(project.piton(["gc", "--keep-days", "0", "--keep-runs", "0"]).code(), Some(0));
+    assert_eq!(
+        project
+            .piton(["gc", "--keep-days", "0", "--keep-runs", "0"])
+            .code(),
+        Some(0)
+    );
     assert_eq!(project.bash("find .git/piton/store/objects -type f"), "");
     let verified = project.piton(["verify", "--all"]);
     assert_eq!(verified.code(), Some(0), "{verified}");

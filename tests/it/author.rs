@@ -10,59 +10,86 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Ran, TestProject, cmd_snapshot};
+use crate::harness::{TestProject, cmd_snapshot};
 
 /// A project with a directive and a tool, and a person's key `ada` in the home folder.
 fn project() -> TestProject {
-    let project = TestProject::new().tool("greet", "", "touch made").directive("walk", ["greet"]).committed();
+    let project = TestProject::new()
+        .tool("greet", "", "touch made")
+        .directive("walk", ["greet"])
+        .committed();
     make_key(&project, "ada", "ed25519");
     project
 }
 
 fn make_key(project: &TestProject, name: &str, kind: &str) {
-    project.bash(&format!("mkdir -p ~/.ssh; ssh-keygen -q -t {kind} -N '' -C {name}@example.com -f ~/.ssh/{name}"));
+    project.bash(&format!(
+        "mkdir -p ~/.ssh; ssh-keygen -q -t {kind} -N '' -C {name}@example.com -f ~/.ssh/{name}"
+    ));
 }
 
 fn key(name: &str) -> String {
     format!("~/.ssh/{name}")
 }
 
-fn ok(ran: &Ran) {
-    assert_eq!(ran.code(), Some(0), "{ran}");
-}
-
 fn sign(project: &TestProject, name: &str) {
-    ok(&project.piton(["sign", "--all", "--key", &key(name), "--checkpoint", "auto"]));
+    project
+        .piton(["sign", "--all", "--key", &key(name), "--checkpoint", "auto"])
+        .succeeded();
 }
 
 fn trust(project: &TestProject, name: &str) {
-    ok(&project.piton(["trust", "add", &format!("~/.ssh/{name}.pub")]));
+    project
+        .piton(["trust", "add", &format!("~/.ssh/{name}.pub")])
+        .succeeded();
 }
 
 /// Runs the tool where only items of trusted signers may run; returns the exit code and the reason.
 fn refusal(project: &TestProject) -> (Option<i32>, String) {
     let _ = fs::remove_file(project.root().join("made"));
     let mut command = project.command(["tool", "run", "greet", "--format", "json"]);
-    let ran = project.ran(command.env("PITON_SIGNATURE_REQUIRE", "author").output().expect("piton starts"));
-    assert_eq!(ran.code() == Some(0), project.root().join("made").exists(), "{ran}");
-    let last: Value = serde_json::from_str(ran.stdout().lines().last().unwrap_or_default()).expect("JSON");
-    (ran.code(), last["message"].as_str().unwrap_or_default().to_owned())
+    let ran = project.ran(
+        command
+            .env("PITON_SIGNATURE_REQUIRE", "author")
+            .output()
+            .expect("piton starts"),
+    );
+    assert_eq!(
+        ran.code() == Some(0),
+        project.root().join("made").exists(),
+        "{ran}"
+    );
+    let last: Value =
+        serde_json::from_str(ran.stdout().lines().last().unwrap_or_default()).expect("JSON");
+    (
+        ran.code(),
+        last["message"].as_str().unwrap_or_default().to_owned(),
+    )
 }
 
 fn author(project: &TestProject) -> Value {
-    project.piton(["tool", "show", "greet", "--format", "json"]).json()["signature"]["author"]["status"].clone()
+    project
+        .piton(["tool", "show", "greet", "--format", "json"])
+        .json()["signature"]["author"]["status"]
+        .clone()
 }
 
 fn assert_refused(project: &TestProject, because: &str) {
     let (code, message) = refusal(project);
     assert_eq!(code, Some(3), "{message}");
-    assert!(message.contains(".ai/tools/greet/tool.yaml") && message.contains(because), "{message}");
+    assert!(
+        message.contains(".ai/tools/greet/tool.yaml") && message.contains(because),
+        "{message}"
+    );
 }
 
 #[test]
 fn an_item_with_a_trusted_signature_runs() {
     for kind in ["ed25519", "ecdsa", "rsa"] {
-        let project = TestProject::new().tool("greet", "", "touch made").directive("walk", ["greet"]).committed();
+        let project = TestProject::new()
+            .tool("greet", "", "touch made")
+            .directive("walk", ["greet"])
+            .committed();
         make_key(&project, "ada", kind);
         assert_refused(&project, "has no author's signature");
         sign(&project, "ada");
@@ -72,27 +99,41 @@ fn an_item_with_a_trusted_signature_runs() {
         assert_eq!(refusal(&project), (Some(0), String::new()), "{kind}");
         assert_eq!(author(&project), "valid");
         let project = project.variable("PITON_SIGNATURE_REQUIRE", "author");
-        ok(&project.piton(["run", "walk"]));
-        ok(&project.piton(["sign", "--check"]));
+        project.piton(["run", "walk"]).succeeded();
+        project.piton(["sign", "--check"]).succeeded();
         // Signing again changes nothing, also for signature kinds that differ each time.
-        let again = project.piton(["sign", "--all", "--key", &key("ada"), "--format", "json"]).json();
-        assert_eq!(again["message"], "signed 0 of 2 items, 2 unchanged", "{again:#}");
+        let again = project
+            .piton(["sign", "--all", "--key", &key("ada"), "--format", "json"])
+            .json();
+        assert_eq!(
+            again["message"], "signed 0 of 2 items, 2 unchanged",
+            "{again:#}"
+        );
     }
 }
 
 #[test]
 fn a_signature_can_be_checked_with_ssh_keygen() {
     let project = project();
-    ok(&project.piton(["sign", "--all", "--key", &key("ada")]));
+    project
+        .piton(["sign", "--all", "--key", &key("ada")])
+        .succeeded();
     trust(&project, "ada");
-    let hash = project.piton(["sign", "--check", "greet", "--format", "json"]).json();
-    let hash = hash["items"][0]["signature"]["hash"].as_str().expect("a hash").to_owned();
+    let hash = project
+        .piton(["sign", "--check", "greet", "--format", "json"])
+        .json();
+    let hash = hash["items"][0]["signature"]["hash"]
+        .as_str()
+        .expect("a hash")
+        .to_owned();
     let said = project.bash(&format!(
         "printf 'piton item v1\\ntool greet\\nsha256:{hash}\\n' | ssh-keygen -Y verify \
          -f ~/.config/piton/allowed_signers -I ada@example.com -n piton-content -s .ai/tools/greet/tool.yaml.sshsig"
     ));
     assert!(
-        said.starts_with("Good \"piton-content\" signature for ada@example.com with ED25519 key SHA256:"),
+        said.starts_with(
+            "Good \"piton-content\" signature for ada@example.com with ED25519 key SHA256:"
+        ),
         "{said}"
     );
     // The hash of the folder is the one that `sha256sum` computes.
@@ -113,23 +154,37 @@ fn an_untrusted_signer_is_refused_with_the_reason() {
     // Any user can renew the stamp, but only the signer can renew the signature.
     project.bash("echo 'touch more' >> .ai/tools/greet/run.sh");
     let (code, message) = refusal(&project);
-    assert!(code == Some(3) && message.starts_with("Content hash mismatch"), "{message}");
-    ok(&project.piton(["sign", "greet"]));
-    assert_refused(&project, "of another content or item");
+    assert!(
+        code == Some(3) && message.starts_with("Content hash mismatch"),
+        "{message}"
+    );
+    project.piton(["sign", "greet"]).succeeded();
+    assert_refused(&project, "for other content or another item");
     assert_eq!(author(&project), "other_content");
     assert_eq!(project.piton(["sign", "--check"]).code(), Some(1));
-    ok(&project.piton(["sign", "greet", "--key", &key("eve")]));
+    project
+        .piton(["sign", "greet", "--key", &key("eve")])
+        .succeeded();
     assert_refused(&project, "which is not trusted");
-    ok(&project.piton(["sign", "greet", "--key", &key("ada")]));
+    project
+        .piton(["sign", "greet", "--key", &key("ada")])
+        .succeeded();
     assert_eq!(refusal(&project).0, Some(0));
     // A revoked key stays revoked, even if it is added again.
-    ok(&project.piton(["trust", "revoke", "ada@example.com"]));
+    project
+        .piton(["trust", "revoke", "ada@example.com"])
+        .succeeded();
     assert_refused(&project, "which was revoked");
     let signed = project.piton(["sign", "greet", "--key", &key("ada")]);
-    assert_eq!((signed.code(), signed.stdout()), (Some(2), String::new()), "{signed}");
+    assert_eq!(
+        (signed.code(), signed.stdout()),
+        (Some(2), String::new()),
+        "{signed}"
+    );
     let again = project.piton(["trust", "add", "~/.ssh/ada.pub"]);
     assert_eq!(again.code(), Some(2), "{again}");
-    project.bash("echo \"ada@example.com $(cat ~/.ssh/ada.pub)\" >> ~/.config/piton/allowed_signers");
+    project
+        .bash("echo \"ada@example.com $(cat ~/.ssh/ada.pub)\" >> ~/.config/piton/allowed_signers");
     assert_refused(&project, "which was revoked");
     // `ssh-keygen` alone comes to the same conclusion.
     let by_hand = project.bash(
@@ -144,10 +199,13 @@ fn an_item_is_never_attributed_to_a_person_who_did_not_sign_it() {
     let project = project();
     sign(&project, "ada");
     project.bash("sed -i 's/touch made/touch made more/' .ai/tools/greet/run.sh");
-    ok(&project.piton(["sign", "greet"]));
+    project.piton(["sign", "greet"]).succeeded();
     let checked = || {
         let ran = project.piton(["sign", "--check", "greet", "--format", "json"]);
-        (ran.json()["items"][0]["author"]["status"].clone(), ran.code())
+        (
+            ran.json()["items"][0]["author"]["status"].clone(),
+            ran.code(),
+        )
     };
     let lie = (json!("other_content"), Some(1));
     assert_eq!(checked(), lie, "no signer is trusted");
@@ -172,8 +230,7 @@ fn a_stamp_beside_the_signature_of_a_person_warns_that_it_may_be_of_other_conten
     let file = project.root().join(".ai/tools/greet/run.sh");
     let text = fs::read_to_string(&file).expect("a script");
     fs::write(&file, format!("{text}true\n")).expect("written");
-    let warned = project.piton(["sign", "--all"]);
-    ok(&warned);
+    let warned = project.piton(["sign", "--all"]).succeeded();
     assert_eq!(
         warned
             .stderr()
@@ -181,13 +238,16 @@ fn a_stamp_beside_the_signature_of_a_person_warns_that_it_may_be_of_other_conten
             .filter(|line| line.starts_with("warning") || line.starts_with("hint"))
             .collect::<Vec<_>>(),
         [
-            "warning: signatures of people that may be of other content: `.ai/tools/greet/tool.yaml.sshsig`",
+            "warning: signatures that may be for other content: `.ai/tools/greet/tool.yaml.sshsig`",
             "hint: see with `piton sign --check`; sign as a person with `--key`"
         ],
         "{warned}"
     );
     let again = project.piton(["sign", "--all", "--key", &key("ada")]);
-    assert!(again.code() == Some(0) && !again.stderr().contains("warning"), "{again}");
+    assert!(
+        again.code() == Some(0) && !again.stderr().contains("warning"),
+        "{again}"
+    );
 }
 
 #[test]
@@ -196,17 +256,31 @@ fn a_dry_run_says_what_a_key_would_sign() {
     let signed = |words: &[&str]| {
         let words = ["sign", "--all", "--format", "json"].iter().chain(words);
         let answer = project.piton(words).json();
-        let is_by = answer["signed"].as_array().is_some_and(|all| all.iter().all(|item| item["author"].is_string()));
+        let is_by = answer["signed"]
+            .as_array()
+            .is_some_and(|all| all.iter().all(|item| item["author"].is_string()));
         (answer["message"].clone(), is_by)
     };
-    ok(&project.piton(["sign", "greet"]));
+    project.piton(["sign", "greet"]).succeeded();
     let before = project.files();
-    assert_eq!(signed(&["--key", &key("ada"), "--dry-run"]), (json!("signed 2 of 2 items"), true));
+    assert_eq!(
+        signed(&["--key", &key("ada"), "--dry-run"]),
+        (json!("signed 2 of 2 items"), true)
+    );
     assert_eq!(project.files(), before);
-    assert_eq!(signed(&["--key", &key("ada")]), (json!("signed 2 of 2 items"), true));
-    assert_eq!(signed(&["--key", &key("ada"), "--dry-run"]).0, "signed 0 of 2 items, 2 unchanged");
+    assert_eq!(
+        signed(&["--key", &key("ada")]),
+        (json!("signed 2 of 2 items"), true)
+    );
+    assert_eq!(
+        signed(&["--key", &key("ada"), "--dry-run"]).0,
+        "signed 0 of 2 items, 2 unchanged"
+    );
     make_key(&project, "bob", "ed25519");
-    assert_eq!(signed(&["--key", &key("bob"), "--dry-run"]), (json!("signed 2 of 2 items"), true));
+    assert_eq!(
+        signed(&["--key", &key("bob"), "--dry-run"]),
+        (json!("signed 2 of 2 items"), true)
+    );
     let missing = project.piton(["sign", "greet", "--key", "/nope", "--dry-run"]);
     assert_eq!(missing.code(), Some(2), "{missing}");
 }
@@ -240,16 +314,21 @@ fn lines_written_by_hand_are_interpreted_as_ssh_does() {
 #[test]
 fn a_signature_belongs_to_one_item() {
     let script = "#!/usr/bin/env bash\n# tool_type: bash\n# version: 1.0.0\n# executor: bash_runtime\n# description: d\ntouch made\n";
-    let project = TestProject::new().file(".ai/tools/one.sh", script).committed();
+    let project = TestProject::new()
+        .file(".ai/tools/one.sh", script)
+        .committed();
     make_key(&project, "ada", "ed25519");
     sign(&project, "ada");
     trust(&project, "ada");
     let project = project.variable("PITON_SIGNATURE_REQUIRE", "author");
-    ok(&project.piton(["tool", "run", "one"]));
+    project.piton(["tool", "run", "one"]).succeeded();
     project.bash("rm made; cp .ai/tools/one.sh .ai/tools/two.sh; cp .ai/tools/one.sh.sshsig .ai/tools/two.sh.sshsig");
     let ran = project.piton(["tool", "run", "two"]);
     assert_eq!(ran.code(), Some(3), "{ran}");
-    assert!(ran.stderr().contains("of another content or item"), "{ran}");
+    assert!(
+        ran.stderr().contains("for other content or another item"),
+        "{ran}"
+    );
     assert!(!project.root().join("made").exists());
 }
 
@@ -259,15 +338,23 @@ fn a_file_that_is_not_an_item_signature_is_refused() {
     sign(&project, "ada");
     trust(&project, "ada");
     let file = project.root().join(".ai/tools/greet/tool.yaml.sshsig");
-    for text in
-        ["", "hello", "-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n", &"x".repeat(100_000)]
-    {
+    for text in [
+        "",
+        "hello",
+        "-----BEGIN SSH SIGNATURE-----\nAAAA\n-----END SSH SIGNATURE-----\n",
+        &"x".repeat(100_000),
+    ] {
         fs::write(&file, text).expect("writable");
-        assert_refused(&project, "has no signature that can be used");
+        assert_refused(&project, "has an unusable signature");
     }
     // A signature for git, over exactly the right text.
-    let hash = project.piton(["sign", "--check", "greet", "--format", "json"]).json();
-    let hash = hash["items"][0]["signature"]["hash"].as_str().expect("a hash").to_owned();
+    let hash = project
+        .piton(["sign", "--check", "greet", "--format", "json"])
+        .json();
+    let hash = hash["items"][0]["signature"]["hash"]
+        .as_str()
+        .expect("a hash")
+        .to_owned();
     project.bash(&format!(
         "printf 'piton item v1\\ntool greet\\nsha256:{hash}\\n' | ssh-keygen -q -Y sign -n git -f ~/.ssh/ada \
          > .ai/tools/greet/tool.yaml.sshsig"
@@ -282,7 +369,9 @@ fn a_file_that_is_not_an_item_signature_is_refused() {
 #[test]
 fn each_item_of_a_run_is_judged_before_the_first_step() {
     let project = project();
-    ok(&project.piton(["sign", "walk", "--key", &key("ada"), "--checkpoint", "auto"]));
+    project
+        .piton(["sign", "walk", "--key", &key("ada"), "--checkpoint", "auto"])
+        .succeeded();
     trust(&project, "ada");
     let project = project.variable("PITON_SIGNATURE_REQUIRE", "author");
     cmd_snapshot!(project.piton(["run", "walk"]), @"
@@ -290,7 +379,7 @@ fn each_item_of_a_run_is_judged_before_the_first_step() {
     exit_code: 3
     ----- stdout -----
     ----- stderr -----
-    error: only items signed by somebody you trust may run, and `.ai/tools/greet/tool.yaml` has no author's signature
+    error: only items signed by a trusted author may run, and `.ai/tools/greet/tool.yaml` has no author's signature
 
     hint: read it, then sign it with `piton sign --key KEY ITEM`, or ask its author to
     ");
@@ -303,10 +392,24 @@ fn each_item_of_a_run_is_judged_before_the_first_step() {
              config:\n  command: bash\n",
         )
         .file(".ai/tools/greet/tool.yaml", "tool_id: greet\ntool_type: script\nversion: \"1.0.0\"\ndescription: d\nexecutor: my_runtime\nconfig:\n  entrypoint: run.sh\n");
-    ok(&project.piton(["sign", "greet", "walk", "--key", &key("ada"), "--checkpoint", "auto"]));
+    project
+        .piton([
+            "sign",
+            "greet",
+            "walk",
+            "--key",
+            &key("ada"),
+            "--checkpoint",
+            "auto",
+        ])
+        .succeeded();
     let ran = project.piton(["run", "walk"]);
     assert_eq!(ran.code(), Some(3), "{ran}");
-    assert!(ran.stderr().contains(".ai/tools/my_runtime.yaml") && !ran.stderr().contains("greet/tool.yaml"), "{ran}");
+    assert!(
+        ran.stderr().contains(".ai/tools/my_runtime.yaml")
+            && !ran.stderr().contains("greet/tool.yaml"),
+        "{ran}"
+    );
 }
 
 #[test]
@@ -321,9 +424,15 @@ fn a_copy_of_an_item_keeps_a_signature_that_holds() {
          <process>{steps}</process></directive>\n```\n"
     );
     let project = project.file(".ai/directives/fetch.md", text);
-    project.bash("mkdir -p ~/.ai/tools; mv .ai/tools/greet ~/.ai/tools/; rm .ai/directives/walk.md*");
-    ok(&project.piton(["run", "fetch"]));
-    assert!(project.root().join(".ai/tools/greet/tool.yaml.sshsig").exists());
+    project
+        .bash("mkdir -p ~/.ai/tools; mv .ai/tools/greet ~/.ai/tools/; rm .ai/directives/walk.md*");
+    project.piton(["run", "fetch"]).succeeded();
+    assert!(
+        project
+            .root()
+            .join(".ai/tools/greet/tool.yaml.sshsig")
+            .exists()
+    );
     assert_eq!(author(&project), "valid");
     assert_eq!(refusal(&project).0, Some(0));
 }
@@ -339,8 +448,14 @@ fn a_directive_cannot_sign_as_a_person() {
     let project = project().file(".ai/directives/cheat.md", text);
     let ran = project.piton(["run", "cheat"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
-    assert!(ran.stderr().contains("`sign` has no parameter `key`"), "{ran}");
-    assert!(!project.files().iter().any(|file| file.ends_with(".sshsig")), "{ran}");
+    assert!(
+        ran.stderr().contains("`sign` has no parameter `key`"),
+        "{ran}"
+    );
+    assert!(
+        !project.files().iter().any(|file| file.ends_with(".sshsig")),
+        "{ran}"
+    );
 }
 
 #[test]
@@ -399,7 +514,10 @@ fn keys_that_cannot_be_used_are_explained() {
     ");
     // Without a terminal piton cannot ask for the passphrase.
     let mut command = project.command_under("setsid", ["--wait"]);
-    let output = command.args(["sign", "greet", "--key", "~/.ssh/locked"]).output().expect("setsid starts");
+    let output = command
+        .args(["sign", "greet", "--key", "~/.ssh/locked"])
+        .output()
+        .expect("setsid starts");
     cmd_snapshot!(project.ran(output), @"
     success: false
     exit_code: 1
@@ -437,7 +555,11 @@ fn an_agent_signs_with_the_private_half_that_only_it_has() {
     let project = project();
     let socket = project.home().join("agent");
     let mut command = project.hermetic("ssh-agent", &project.root());
-    command.args(["-D", "-a"]).arg(&socket).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(["-D", "-a"])
+        .arg(&socket)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let _agent = Agent(command.spawn().expect("ssh-agent starts"));
     let deadline = Instant::now() + Duration::from_mins(1);
     while !socket.exists() {
@@ -453,11 +575,23 @@ fn an_agent_signs_with_the_private_half_that_only_it_has() {
     project.bash("echo >> .ai/tools/greet/run.sh");
     let ran = project.piton(["sign", "greet", "--key", "~/.ssh/ada.pub"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
-    assert!(ran.stderr().contains("neither beside it nor in an agent"), "{ran}");
+    assert!(
+        ran.stderr().contains("neither beside it nor in an agent"),
+        "{ran}"
+    );
 }
 
 fn sign_with_public_half(project: &TestProject) {
-    ok(&project.piton(["sign", "--all", "--key", "~/.ssh/ada.pub", "--checkpoint", "auto"]));
+    project
+        .piton([
+            "sign",
+            "--all",
+            "--key",
+            "~/.ssh/ada.pub",
+            "--checkpoint",
+            "auto",
+        ])
+        .succeeded();
     project.assert_clean();
 }
 
@@ -465,7 +599,11 @@ fn sign_with_public_half(project: &TestProject) {
 fn files_that_run_with_the_tool_must_be_covered_too() {
     let parser = "def parse(content):\n    return {\"text\": content}\n";
     let project = TestProject::new()
-        .tool("greet", "outputs:\n  format: text\n  parser: own", "echo hello")
+        .tool(
+            "greet",
+            "outputs:\n  format: text\n  parser: own",
+            "echo hello",
+        )
         .file(".ai/parsers/own.py", parser)
         .committed();
     make_key(&project, "ada", "ed25519");
@@ -473,20 +611,38 @@ fn files_that_run_with_the_tool_must_be_covered_too() {
     trust(&project, "ada");
     let run = |level: &str| {
         let mut command = project.command(["tool", "run", "greet"]);
-        project.ran(command.env("PITON_SIGNATURE_REQUIRE", level).output().expect("piton starts"))
+        project.ran(
+            command
+                .env("PITON_SIGNATURE_REQUIRE", level)
+                .output()
+                .expect("piton starts"),
+        )
     };
-    ok(&run("none"));
+    run("none").succeeded();
     for level in ["integrity", "author"] {
         let ran = run(level);
         assert_eq!(ran.code(), Some(3), "{ran}");
-        assert!(ran.stderr().contains("no stamp covers `.ai/parsers/own.py`"), "{ran}");
+        assert!(
+            ran.stderr()
+                .contains("no stamp covers `.ai/parsers/own.py`"),
+            "{ran}"
+        );
     }
     let hash = project.bash("sha256sum < .ai/parsers/own.py");
     let hash = hash.split_whitespace().next().expect("a hash");
-    let project =
-        project.file(".ai/parsers/own.py", format!("# kiwi-mcp:validated:2026-01-02T03:04:05Z:{hash}\n{parser}"));
+    let project = project.file(
+        ".ai/parsers/own.py",
+        format!("# kiwi-mcp:validated:2026-01-02T03:04:05Z:{hash}\n{parser}"),
+    );
     let mut command = project.command(["tool", "run", "greet"]);
-    ok(&project.ran(command.env("PITON_SIGNATURE_REQUIRE", "integrity").output().expect("piton starts")));
+    project
+        .ran(
+            command
+                .env("PITON_SIGNATURE_REQUIRE", "integrity")
+                .output()
+                .expect("piton starts"),
+        )
+        .succeeded();
 }
 
 #[test]
@@ -495,16 +651,32 @@ fn the_signer_is_shown() {
     sign(&project, "ada");
     trust(&project, "ada");
     let tool = project.piton(["tool", "show", "greet"]).stdout();
-    assert!(tool.contains("signature  valid, is signed by `ada@example.com`\n"), "{tool}");
-    let directive = project.piton(["directive", "show", "walk", "--format", "json"]).json();
+    assert!(
+        tool.contains("signature  valid, is signed by `ada@example.com`\n"),
+        "{tool}"
+    );
+    let directive = project
+        .piton(["directive", "show", "walk", "--format", "json"])
+        .json();
     assert_eq!(directive["signature"]["author"]["name"], "ada@example.com");
     let project = project.variable("PITON_SIGNATURE_REQUIRE", "author");
-    let plan = project.piton(["tool", "run", "greet", "--dry-run", "--format", "json"]).json();
+    let plan = project
+        .piton(["tool", "run", "greet", "--dry-run", "--format", "json"])
+        .json();
     assert_eq!(plan["authors"][0]["name"], "ada@example.com");
     let checked = project.piton(["sign", "--check"]);
-    assert_eq!(checked.stdout().matches("by ada@example.com").count(), 2, "{checked}");
-    let counted = project.piton(["sign", "--check", "--format", "json"]).json();
-    assert_eq!(counted["message"], json!("2 items: 2 valid, 2 signed by somebody you trust"));
+    assert_eq!(
+        checked.stdout().matches("by ada@example.com").count(),
+        2,
+        "{checked}"
+    );
+    let counted = project
+        .piton(["sign", "--check", "--format", "json"])
+        .json();
+    assert_eq!(
+        counted["message"],
+        json!("2 items: 2 valid, 2 signed by a trusted author")
+    );
 }
 
 #[test]
@@ -525,12 +697,24 @@ fn a_repository_cannot_choose_the_trusted_signers() {
     let project = project();
     sign(&project, "ada");
     project.bash("echo \"ada@example.com $(cat ~/.ssh/ada.pub)\" > allowed");
-    let inside = project.root().join("allowed").to_string_lossy().into_owned();
+    let inside = project
+        .root()
+        .join("allowed")
+        .to_string_lossy()
+        .into_owned();
     // The project's own settings are ignored.
-    let project = project.file(".ai/config.yaml", format!("signature:\n  allowed_signers: {inside}\n"));
+    let project = project.file(
+        ".ai/config.yaml",
+        format!("signature:\n  allowed_signers: {inside}\n"),
+    );
     assert_refused(&project, "which is not trusted");
     let setting = project.piton(["config", "signature.allowed_signers"]);
-    assert!(setting.stderr().contains("a project may not set `signature.allowed_signers`"), "{setting}");
+    assert!(
+        setting
+            .stderr()
+            .contains("a project may not set `signature.allowed_signers`"),
+        "{setting}"
+    );
     // Environment variables are ignored too, because a project may set them.
     let deaf = project.variable("PITON_SIGNATURE_ALLOWED_SIGNERS", &inside);
     assert_refused(&deaf, "which is not trusted");
@@ -539,12 +723,18 @@ fn a_repository_cannot_choose_the_trusted_signers() {
     let project = deaf.home_file(".ai/config.yaml", named(&inside));
     let (code, message) = refusal(&project);
     assert_eq!(code, Some(2), "{message}");
-    assert!(message.contains("must not choose whom you trust"), "{message}");
+    assert!(
+        message.contains("must not choose whom you trust"),
+        "{message}"
+    );
     project.bash("mv allowed ~/allowed; ln -s \"$PWD/allowed\" ~/link; cp ~/allowed allowed");
     let project = project.home_file(".ai/config.yaml", named("~/link"));
     assert_eq!(refusal(&project).0, Some(2));
     let project = project.home_file(".ai/config.yaml", named("~/allowed"));
     assert_eq!(refusal(&project).0, Some(0));
-    let mode = fs::metadata(project.home().join("allowed")).expect("there").permissions().mode();
+    let mode = fs::metadata(project.home().join("allowed"))
+        .expect("there")
+        .permissions()
+        .mode();
     assert_ne!(mode, 0);
 }

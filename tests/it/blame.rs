@@ -1,62 +1,112 @@
 //! `piton blame`: the step that made each line, also after ordinary git operations.
 
-use crate::harness::{Ran, TestProject};
+use crate::harness::TestProject;
 
 /// A file with three lines of the user, and two steps that each changed one line.
 fn project() -> TestProject {
-    let project = TestProject::new().ticking().file("a.txt", "one\ntwo\nthree\n").committed();
+    let project = TestProject::new()
+        .ticking()
+        .file("a.txt", "one\ntwo\nthree\n")
+        .committed();
     step(&project, "first", "sed -i 's/one/ONE/' a.txt");
     step(&project, "second", "echo four >> a.txt");
     project
 }
 
 fn step(project: &TestProject, name: &str, script: &str) {
-    ok(project.piton(["exec", "--name", name, "--", "sh", "-c", script]));
-}
-
-fn ok(ran: Ran) -> Ran {
-    assert_eq!(ran.code(), Some(0), "{ran}");
-    ran
+    project
+        .piton(["exec", "--name", name, "--", "sh", "-c", script])
+        .succeeded();
 }
 
 /// The step name of each line; `-` for a committed line without a step, `?` for an uncommitted
 /// line.
 fn steps(project: &TestProject, file: &str) -> Vec<String> {
-    let found = ok(project.piton(["blame", file, "--format", "json"])).json();
+    let found = project
+        .piton(["blame", file, "--format", "json"])
+        .succeeded()
+        .json();
     let name = |line: &serde_json::Value| match (line["step"].as_str(), line["commit"].as_str()) {
-        (Some(step), _) => found["steps"][step]["name"].as_str().expect("a name").to_owned(),
+        (Some(step), _) => found["steps"][step]["name"]
+            .as_str()
+            .expect("a name")
+            .to_owned(),
         (None, Some(_)) => "-".to_owned(),
         (None, None) => "?".to_owned(),
     };
-    found["lines"].as_array().expect("lines").iter().map(name).collect()
+    found["lines"]
+        .as_array()
+        .expect("lines")
+        .iter()
+        .map(name)
+        .collect()
 }
 
 #[test]
 fn each_line_names_its_step_or_its_author() {
     let project = project();
     assert_eq!(steps(&project, "a.txt"), ["first", "-", "-", "second"]);
-    let shown = ok(project.piton(["blame", "a.txt"])).stdout();
+    let shown = project.piton(["blame", "a.txt"]).succeeded().stdout();
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!(lines.len(), 4, "{shown}");
-    assert!(lines[0].contains("/1  exec sh -c ") && lines[0].ends_with(" 1) ONE"), "{shown}");
-    assert!(lines[1].contains("  Test  ") && lines[1].ends_with(" 2) two"), "{shown}");
-    let one = ok(project.piton(["blame", "a.txt:4"])).stdout();
-    assert!(one.lines().count() == 1 && one.trim_end().ends_with(" 4) four"), "{one}");
-    let some = ok(project.piton(["blame", "a.txt", "-L", "2,3"])).stdout();
+    assert!(
+        lines[0].contains("/1  exec sh -c ") && lines[0].ends_with(" 1) ONE"),
+        "{shown}"
+    );
+    assert!(
+        lines[1].contains("  Test  ") && lines[1].ends_with(" 2) two"),
+        "{shown}"
+    );
+    let one = project.piton(["blame", "a.txt:4"]).succeeded().stdout();
+    assert!(
+        one.lines().count() == 1 && one.trim_end().ends_with(" 4) four"),
+        "{one}"
+    );
+    let some = project
+        .piton(["blame", "a.txt", "-L", "2,3"])
+        .succeeded()
+        .stdout();
     assert_eq!(some.lines().count(), 2, "{some}");
 }
 
 #[test]
 fn lines_that_are_not_committed_are_told_apart() {
     let project = project();
-    ok(project.piton(["exec", "--checkpoint", "explicit", "--name", "kept", "--", "sh", "-c", "echo five >> a.txt"]));
+    project
+        .piton([
+            "exec",
+            "--checkpoint",
+            "explicit",
+            "--name",
+            "kept",
+            "--",
+            "sh",
+            "-c",
+            "echo five >> a.txt",
+        ])
+        .succeeded();
     project.bash("echo mine >> a.txt");
-    assert_eq!(steps(&project, "a.txt"), ["first", "-", "-", "second", "kept", "?"]);
-    ok(project.piton(["exec", "--checkpoint", "explicit", "--name", "new", "--", "sh", "-c", "echo n > new.txt"]));
+    assert_eq!(
+        steps(&project, "a.txt"),
+        ["first", "-", "-", "second", "kept", "?"]
+    );
+    project
+        .piton([
+            "exec",
+            "--checkpoint",
+            "explicit",
+            "--name",
+            "new",
+            "--",
+            "sh",
+            "-c",
+            "echo n > new.txt",
+        ])
+        .succeeded();
     project.bash("echo mine >> new.txt");
     assert_eq!(steps(&project, "new.txt"), ["new", "?"]);
     // A checkpoint attributes lines to the steps that made them.
-    ok(project.piton(["checkpoint", "--include-edits"]));
+    project.piton(["checkpoint", "--include-edits"]).succeeded();
     let found = steps(&project, "new.txt");
     assert_eq!(found[0], "new", "{found:?}");
     assert_ne!(found[1], "new", "{found:?}");
@@ -94,12 +144,19 @@ fn a_finished_run_is_taken_apart() {
         .tool("change", "", "sed -i s/one/ONE/ a.txt")
         .directive("both", ["add", "change"])
         .committed();
-    let ran = ok(project.piton(["--format", "json", "run", "both"])).stdout();
-    let last: serde_json::Value = serde_json::from_str(ran.lines().last().expect("a line")).expect("JSON");
+    let ran = project
+        .piton(["--format", "json", "run", "both"])
+        .succeeded()
+        .stdout();
+    let last: serde_json::Value =
+        serde_json::from_str(ran.lines().last().expect("a line")).expect("JSON");
     let run = last["run_id"].as_str().expect("a run");
     let before = steps(&project, "a.txt");
-    assert!(before[0] != before[1] && !before.contains(&"-".to_owned()), "{before:?}");
-    ok(project.piton(["finish", run, "--squash"]));
+    assert!(
+        before[0] != before[1] && !before.contains(&"-".to_owned()),
+        "{before:?}"
+    );
+    project.piton(["finish", run, "--squash"]).succeeded();
     assert_eq!(steps(&project, "a.txt"), before);
 }
 

@@ -13,11 +13,6 @@ const MAKE: &str = "make() { for ((n = 0; n < $2; n++)); do (( n % 30 )) || mkdi
 /// Prunes everything that is unreachable from refs and the index.
 const PRUNE: &str = "git reflog expire --expire=now --all; git gc --quiet --prune=now";
 
-fn succeeds(ran: Ran) -> Ran {
-    assert_eq!(ran.code(), Some(0), "{ran}");
-    ran
-}
-
 fn made(project: &TestProject, folder: &str, count: usize) {
     project.bash(&format!("{MAKE} make {folder} {count}"));
 }
@@ -29,21 +24,37 @@ fn exec(project: &TestProject, script: &str) -> Ran {
 /// The number of loose objects in an object database, and its packs.
 fn stored(project: &TestProject, objects: &str) -> (usize, Vec<PathBuf>) {
     let folder = project.root().join(objects);
-    let files = walkdir::WalkDir::new(&folder).into_iter().flatten().filter(|entry| entry.file_type().is_file());
+    let files = walkdir::WalkDir::new(&folder)
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry.file_type().is_file());
     let paths: Vec<PathBuf> = files.map(walkdir::DirEntry::into_path).collect();
-    let is_in_pack_folder = |path: &&PathBuf| path.parent().is_some_and(|parent| parent.ends_with("pack"));
+    let is_in_pack_folder =
+        |path: &&PathBuf| path.parent().is_some_and(|parent| parent.ends_with("pack"));
     let loose = paths.iter().filter(|path| !is_in_pack_folder(path)).count();
-    let packs = paths.iter().filter(|path| path.extension().is_some_and(|end| end == "pack")).cloned().collect();
+    let packs = paths
+        .iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "pack"))
+        .cloned()
+        .collect();
     (loose, packs)
 }
 
 /// Pack files that are unfinished or still marked with `.keep`.
 fn unfinished(project: &TestProject) -> Vec<PathBuf> {
-    let folders = [".git/objects/pack", ".git/piton/store/objects/pack"].map(|folder| project.root().join(folder));
-    let entries = folders.iter().flat_map(fs::read_dir).flatten().flatten().map(|entry| entry.path());
+    let folders = [".git/objects/pack", ".git/piton/store/objects/pack"]
+        .map(|folder| project.root().join(folder));
+    let entries = folders
+        .iter()
+        .flat_map(fs::read_dir)
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
     let is_left = |path: &PathBuf| {
         let is = |end: &str| path.extension().is_some_and(|found| found == end);
-        let unfinished = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tmp_"));
+        let unfinished = path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with("tmp_"));
         unfinished || is("keep") || (is("pack") && !path.with_extension("idx").exists())
     };
     entries.filter(is_left).collect()
@@ -60,8 +71,12 @@ fn assert_whole(project: &TestProject) {
 fn picture(project: &TestProject) -> (Vec<String>, String) {
     project.bash("find . -path ./.git -prune -o -print0 | sort -z | xargs -0 stat -c '%n %a %F' > ../tmp/names");
     project.bash("find . -path ./.git -prune -o -type f -print0 | sort -z | xargs -0 sha1sum >> ../tmp/names");
-    let names = fs::read_to_string(project.root().with_file_name("tmp").join("names")).expect("names");
-    (names.lines().map(ToOwned::to_owned).collect(), project.git(["status", "--porcelain"]))
+    let names =
+        fs::read_to_string(project.root().with_file_name("tmp").join("names")).expect("names");
+    (
+        names.lines().map(ToOwned::to_owned).collect(),
+        project.git(["status", "--porcelain"]),
+    )
 }
 
 #[test]
@@ -70,14 +85,25 @@ fn thousands_of_untracked_files_are_one_pack_in_the_private_store() {
     made(&project, "data", 5000);
     let before = picture(&project);
     let (users, _) = stored(&project, ".git/objects");
-    assert_eq!(exec(&project, "echo two > a.txt; rm -r data/d7; echo x >> data/d1/f30.txt; exit 3").code(), Some(3));
+    assert_eq!(
+        exec(
+            &project,
+            "echo two > a.txt; rm -r data/d7; echo x >> data/d1/f30.txt; exit 3"
+        )
+        .code(),
+        Some(3)
+    );
     let (loose, packs) = stored(&project, ".git/piton/store/objects");
     assert!(loose < 40, "{loose} files of their own");
     assert_eq!(packs.len(), 1, "{packs:?}");
-    assert_eq!(stored(&project, ".git/objects").0, users, "nothing of it is in git's object database");
+    assert_eq!(
+        stored(&project, ".git/objects").0,
+        users,
+        "nothing of it is in git's object database"
+    );
     assert_eq!(picture(&project), before);
     // The next step reuses the pack.
-    succeeds(exec(&project, "echo three > a.txt"));
+    exec(&project, "echo three > a.txt").succeeded();
     assert_eq!(stored(&project, ".git/piton/store/objects").1, packs);
     assert_whole(&project);
 }
@@ -86,7 +112,7 @@ fn thousands_of_untracked_files_are_one_pack_in_the_private_store() {
 fn a_commit_of_thousands_of_files_is_one_pack_that_git_reads_and_repacks() {
     let project = TestProject::new().file("a.txt", "one\n").committed();
     let empty = picture(&project);
-    succeeds(exec(&project, "make data 3000"));
+    exec(&project, "make data 3000").succeeded();
     let full = picture(&project);
     let (loose, packs) = stored(&project, ".git/objects");
     assert!(loose < 40, "{loose} files of their own");
@@ -95,15 +121,24 @@ fn a_commit_of_thousands_of_files_is_one_pack_that_git_reads_and_repacks() {
     assert_eq!(full.1, "");
     // Undo uses piton's own store, so it still works after git has pruned its objects.
     project.bash(PRUNE);
-    succeeds(project.piton(["undo"]));
+    project.piton(["undo"]).succeeded();
     assert_eq!(picture(&project), empty);
-    succeeds(project.piton(["redo"]));
+    project.piton(["redo"]).succeeded();
     assert_eq!(picture(&project), full);
     project.bash("git repack -a -d -q");
     assert_whole(&project);
     let copy = project.root().with_file_name("tmp").join("copy");
-    project.git(["clone", "--quiet", "--no-local", ".", &copy.to_string_lossy()]);
-    assert_eq!(fs::read_to_string(copy.join("data/d99/f2999.txt")).expect("a file"), "data file 2999\n");
+    project.git([
+        "clone",
+        "--quiet",
+        "--no-local",
+        ".",
+        &copy.to_string_lossy(),
+    ]);
+    assert_eq!(
+        fs::read_to_string(copy.join("data/d99/f2999.txt")).expect("a file"),
+        "data file 2999\n"
+    );
 }
 
 #[test]
@@ -134,7 +169,11 @@ fn a_file_that_the_user_changed_meanwhile_is_kept_among_many() {
     let project = TestProject::new().file("a.txt", "one\n");
     made(&project, "src", 300);
     let project = project.committed();
-    succeeds(exec(&project, "for f in src/*/*.txt; do echo more >> $f; done; make new 200"));
+    exec(
+        &project,
+        "for f in src/*/*.txt; do echo more >> $f; done; make new 200",
+    )
+    .succeeded();
     project.bash("echo mine > src/d5/f150.txt; echo mine > new/d2/f60.txt; git commit -qam mine");
     let undone = project.piton(["undo"]);
     // The user's own lines conflict, so nothing is undone.
@@ -166,35 +205,50 @@ fn a_kill_during_a_step_with_many_files_is_all_or_nothing() {
         let script = format!("{MAKE} for f in src/*/*.txt; do echo more >> $f; done; make new 150");
         let armed = format!("{place}:{pass}");
         let mut command = project.command(["exec", "--", "bash", "-c", &script]);
-        let killed = command.env("PITON_FAILPOINT", &armed).output().expect("piton starts");
+        let killed = command
+            .env("PITON_FAILPOINT", &armed)
+            .output()
+            .expect("piton starts");
         assert_eq!(killed.status.code(), None, "{armed} was not reached");
-        succeeds(project.piton(["recover"]));
+        project.piton(["recover"]).succeeded();
         let is_done = project.git(["log", "--format=%s"]).lines().count() > 1;
         if is_done {
             assert_eq!(project.read("new/d4/f149.txt"), "new file 149\n", "{armed}");
-            assert!(project.read("src/d4/f149.txt").ends_with("more\n"), "{armed}");
+            assert!(
+                project.read("src/d4/f149.txt").ends_with("more\n"),
+                "{armed}"
+            );
         } else {
             assert_eq!(picture(&project), before, "{armed}");
         }
         assert_whole(&project);
-        succeeds(exec(&project, "echo two > a.txt"));
+        exec(&project, "echo two > a.txt").succeeded();
         assert_whole(&project);
     }
 }
 
 #[test]
 fn recovery_finishes_a_roll_back_of_many_files_that_was_killed() {
-    for (place, pass) in [("file-written", 1), ("file-written", 90), ("restore-path", 1), ("restore-path", 200)] {
+    for (place, pass) in [
+        ("file-written", 1),
+        ("file-written", 90),
+        ("restore-path", 1),
+        ("restore-path", 200),
+    ] {
         let project = TestProject::new().file("a.txt", "one\n");
         made(&project, "src", 150);
         let project = project.committed();
         let before = picture(&project);
-        let script = format!("{MAKE} for f in src/*/*.txt; do echo more >> $f; done; make new 150; exit 3");
+        let script =
+            format!("{MAKE} for f in src/*/*.txt; do echo more >> $f; done; make new 150; exit 3");
         let armed = format!("{place}:{pass}");
         let mut command = project.command(["exec", "--", "bash", "-c", &script]);
-        let killed = command.env("PITON_FAILPOINT", &armed).output().expect("piton starts");
+        let killed = command
+            .env("PITON_FAILPOINT", &armed)
+            .output()
+            .expect("piton starts");
         assert_eq!(killed.status.code(), None, "{armed} was not reached");
-        succeeds(project.piton(["recover"]));
+        project.piton(["recover"]).succeeded();
         assert_eq!(picture(&project), before, "{armed}");
         assert_whole(&project);
     }
@@ -205,18 +259,22 @@ fn gc_removes_packs_that_nothing_needs_and_joins_the_rest() {
     let project = TestProject::new().file("a.txt", "one\n").committed();
     let folder = ".git/piton/store/objects";
     made(&project, "data", 300);
-    succeeds(exec(&project, "echo two > a.txt"));
+    exec(&project, "echo two > a.txt").succeeded();
     project.bash("rm -r data");
     made(&project, "other", 200);
-    succeeds(exec(&project, "echo three > a.txt"));
+    exec(&project, "echo three > a.txt").succeeded();
     assert_eq!(stored(&project, folder).1.len(), 2);
     // Young objects stay.
-    succeeds(project.piton(["gc", "--keep-runs", "1", "--keep-days", "0"]));
+    project
+        .piton(["gc", "--keep-runs", "1", "--keep-days", "0"])
+        .succeeded();
     assert_eq!(stored(&project, folder).1.len(), 2);
     project.bash("find .git/piton/store -type f -exec touch -d '3 hours ago' {} +");
-    succeeds(project.piton(["gc", "--keep-runs", "1", "--keep-days", "0"]));
+    project
+        .piton(["gc", "--keep-runs", "1", "--keep-days", "0"])
+        .succeeded();
     assert_eq!(stored(&project, folder).1.len(), 1);
-    succeeds(project.piton(["undo"]));
+    project.piton(["undo"]).succeeded();
     assert_eq!(project.read("a.txt"), "two\n");
     assert_whole(&project);
 }
@@ -225,13 +283,17 @@ fn gc_removes_packs_that_nothing_needs_and_joins_the_rest() {
 fn killed_in_gc(project: &TestProject, armed: &str) {
     const GC: [&str; 5] = ["gc", "--keep-runs", "1", "--keep-days", "0"];
     project.bash("find .git/piton/store -type f -exec touch -d '3 hours ago' {} +");
-    let killed = project.command(GC).env("PITON_FAILPOINT", armed).output().expect("piton starts");
+    let killed = project
+        .command(GC)
+        .env("PITON_FAILPOINT", armed)
+        .output()
+        .expect("piton starts");
     assert_eq!(killed.status.code(), None, "{armed} was not reached");
     tally("kills at places", 1);
-    succeeds(project.piton(["recover"]));
+    project.piton(["recover"]).succeeded();
     project.git(["fsck", "--strict", "--no-dangling"]);
     project.bash("find .git/piton/store -type f -exec touch -d '3 hours ago' {} +");
-    succeeds(project.piton(GC));
+    project.piton(GC).succeeded();
     assert_whole(project);
 }
 
@@ -239,14 +301,24 @@ fn killed_in_gc(project: &TestProject, armed: &str) {
 fn gc_killed_between_the_two_files_of_a_pack_removes_the_other_the_next_time() {
     let project = TestProject::new().file("a.txt", "one\n").committed();
     made(&project, "data", 300);
-    succeeds(exec(&project, "echo two > a.txt"));
+    exec(&project, "echo two > a.txt").succeeded();
     project.bash("rm -r data");
     made(&project, "other", 200);
     let before = picture(&project);
-    succeeds(project.piton(["exec", "--checkpoint", "explicit", "--", "rm", "-r", "other"]));
+    project
+        .piton([
+            "exec",
+            "--checkpoint",
+            "explicit",
+            "--",
+            "rm",
+            "-r",
+            "other",
+        ])
+        .succeeded();
     killed_in_gc(&project, "pack-index-swept:1");
     assert_eq!(stored(&project, ".git/piton/store/objects").1.len(), 1);
-    succeeds(project.piton(["undo"]));
+    project.piton(["undo"]).succeeded();
     assert_eq!(picture(&project), before);
 }
 
@@ -256,7 +328,9 @@ fn gc_killed_while_it_packs_old_objects_loses_none() {
         let project = TestProject::new().file("a.txt", "one\n").committed();
         made(&project, "data", 1200);
         let before = picture(&project);
-        succeeds(project.piton(["exec", "--checkpoint", "explicit", "--", "rm", "-r", "data"]));
+        project
+            .piton(["exec", "--checkpoint", "explicit", "--", "rm", "-r", "data"])
+            .succeeded();
         // As many small steps leave them: each object has a file of its own.
         project.bash(
             "cd .git/piton/store/objects; mv pack ../packs
@@ -266,7 +340,7 @@ fn gc_killed_while_it_packs_old_objects_loses_none() {
         killed_in_gc(&project, &format!("object-packed:{pass}"));
         // What the killed one had not removed yet is packed once more, or stays if it is not much.
         assert!(!stored(&project, ".git/piton/store/objects").1.is_empty());
-        succeeds(project.piton(["undo"]));
+        project.piton(["undo"]).succeeded();
         assert_eq!(picture(&project), before, "killed at pass {pass}");
     }
 }
@@ -278,18 +352,20 @@ fn many_files_are_undone_redone_and_rolled_back_hard() {
     made(&project, "gone", 150);
     let project = project.committed();
     let before = picture(&project);
-    succeeds(exec(
+    exec(
         &project,
         "for f in src/*/*.txt; do echo more >> $f; done; rm -r gone; echo file > gone; make new 200; chmod +x src/d0/*",
-    ));
+    ).succeeded();
     let after = picture(&project);
-    succeeds(project.piton(["undo"]));
+    project.piton(["undo"]).succeeded();
     assert_eq!(picture(&project), before);
-    succeeds(project.piton(["redo"]));
+    project.piton(["redo"]).succeeded();
     assert_eq!(picture(&project), after);
-    succeeds(project.piton(["rollback", "--hard", "HEAD~3", "--yes"]));
+    project
+        .piton(["rollback", "--hard", "HEAD~3", "--yes"])
+        .succeeded();
     assert_eq!(picture(&project), before);
-    succeeds(project.piton(["undo"]));
+    project.piton(["undo"]).succeeded();
     // The files are back; the branch stays where the roll back has moved it.
     assert_eq!(picture(&project).0, after.0);
     assert_whole(&project);
@@ -307,20 +383,20 @@ fn many_stored_files(project: &TestProject) {
 fn the_private_store_packs_its_old_objects_by_itself() {
     let folder = ".git/piton/store/objects";
     let project = TestProject::new().file("a.txt", "one\n").committed();
-    succeeds(exec(&project, "echo two > a.txt"));
+    exec(&project, "echo two > a.txt").succeeded();
     many_stored_files(&project);
     // A process may rely on the files of young objects.
-    succeeds(exec(&project, "echo three > a.txt"));
+    exec(&project, "echo three > a.txt").succeeded();
     let (loose, packs) = stored(&project, folder);
     assert!(loose >= 4000 && packs.is_empty(), "{loose} {packs:?}");
     project.bash("find .git/piton/store -type f -exec touch -d '3 hours ago' {} +");
-    succeeds(exec(&project, "echo four > a.txt"));
+    exec(&project, "echo four > a.txt").succeeded();
     let (loose, packs) = stored(&project, folder);
     assert!(loose < 20, "{loose} files of their own");
     assert_eq!(packs.len(), 1, "{packs:?}");
     project.bash(PRUNE);
     for content in ["three\n", "two\n", "one\n"] {
-        succeeds(project.piton(["undo"]));
+        project.piton(["undo"]).succeeded();
         assert_eq!(project.read("a.txt"), content);
     }
     assert_whole(&project);
@@ -328,21 +404,28 @@ fn the_private_store_packs_its_old_objects_by_itself() {
 
 #[test]
 fn killed_while_the_private_store_is_packed_every_step_can_be_undone() {
-    for (place, pass) in
-        [("pack-written", 1), ("pack-named", 1), ("pack-indexed", 1), ("object-packed", 1), ("object-packed", 9)]
-    {
+    for (place, pass) in [
+        ("pack-written", 1),
+        ("pack-named", 1),
+        ("pack-indexed", 1),
+        ("object-packed", 1),
+        ("object-packed", 9),
+    ] {
         let armed = format!("{place}:{pass}");
         let project = TestProject::new().file("a.txt", "one\n").committed();
-        succeeds(exec(&project, "echo two > a.txt"));
+        exec(&project, "echo two > a.txt").succeeded();
         many_stored_files(&project);
         project.bash("find .git/piton/store -type f -exec touch -d '3 hours ago' {} +");
         let mut command = project.command(["exec", "--", "bash", "-c", "echo three > a.txt"]);
-        let killed = command.env("PITON_FAILPOINT", &armed).output().expect("piton starts");
+        let killed = command
+            .env("PITON_FAILPOINT", &armed)
+            .output()
+            .expect("piton starts");
         assert_eq!(killed.status.code(), None, "{armed} was not reached");
-        succeeds(project.piton(["recover"]));
+        project.piton(["recover"]).succeeded();
         assert_eq!(project.read("a.txt"), "three\n", "{armed}");
         for content in ["two\n", "one\n"] {
-            succeeds(project.piton(["undo"]));
+            project.piton(["undo"]).succeeded();
             assert_eq!(project.read("a.txt"), content, "{armed}");
         }
         assert_whole(&project);
@@ -351,14 +434,22 @@ fn killed_while_the_private_store_is_packed_every_step_can_be_undone() {
 
 #[test]
 fn a_step_leaves_no_more_objects_to_git_than_a_commit() {
-    let project = TestProject::new().file("a.txt", "one\n").file("src/deep/b.txt", "one\n").committed();
+    let project = TestProject::new()
+        .file("a.txt", "one\n")
+        .file("src/deep/b.txt", "one\n")
+        .committed();
     let count = |project: &TestProject| stored(project, ".git/objects").0;
     for number in 0..3 {
         let at_first = count(&project);
-        succeeds(exec(&project, &format!("echo {number} >> src/deep/b.txt")));
+        exec(&project, &format!("echo {number} >> src/deep/b.txt")).succeeded();
         let by_step = count(&project) - at_first;
-        project.bash(&format!("echo mine {number} >> src/deep/b.txt; git add -A; git commit -qm x"));
+        project.bash(&format!(
+            "echo mine {number} >> src/deep/b.txt; git add -A; git commit -qm x"
+        ));
         let by_git = count(&project) - at_first - by_step;
-        assert!(by_step <= by_git, "a step leaves {by_step}, a commit {by_git}");
+        assert!(
+            by_step <= by_git,
+            "a step leaves {by_step}, a commit {by_git}"
+        );
     }
 }

@@ -13,13 +13,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use piton::exec::call::{self, CallError, Files, Machine, Patience, Prepared, Progress, Read};
+use piton::exec::call::{
+    self, AllowedFiles, CallError, CallProgress, CallTimeouts, Machine, PreparedCall, ReadResult,
+};
 use piton::exec::interrupt::Interrupts;
-use piton::exec::invocation::{Action, Invocation, Limits, Link, Process, Python, Script, Text};
+use piton::exec::invocation::{
+    Action, ChainLink, Invocation, MaskedText, Process, Python, ResourceLimits, ScriptFile,
+};
 use piton::exec::supervisor::{Ended, Supervisor, SupervisorError};
 use piton::item::signature::Integrity;
 use piton::item::store::Layer;
-use piton::item::tool::{Isolation, Outputs, Requires, ToolKind};
+use piton::item::tool::{Isolation, Requires, ToolKind, ToolOutputs};
 use piton::problem::Explain as _;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -33,21 +37,27 @@ struct Bench {
     told: Vec<String>,
     /// The environment variables for installers.
     environment: BTreeMap<OsString, OsString>,
-    patience: Patience,
+    patience: CallTimeouts,
 }
 
 impl Bench {
     /// A Python tool with `main`.
     fn python(source: &str) -> Self {
         let mut bench = Self::new("python3", source);
-        bench.process().python = Some(Python { calls_main: true, ..Python::default() });
+        bench.process().python = Some(Python {
+            calls_main: true,
+            ..Python::default()
+        });
         bench
     }
 
     /// A Python tool without `main`.
     fn python_script(source: &str, arguments: &[&str]) -> Self {
         let mut bench = Self::python(source);
-        bench.process().arguments.extend(arguments.iter().map(|word| Text::plain(*word)));
+        bench
+            .process()
+            .arguments
+            .extend(arguments.iter().map(|word| MaskedText::plain(*word)));
         bench.process().python = Some(Python::default());
         bench
     }
@@ -57,15 +67,22 @@ impl Bench {
     }
 
     fn new(program: &str, source: &str) -> Self {
-        let top = tempfile::Builder::new().prefix("a project ü ").tempdir().expect("a folder");
+        let top = tempfile::Builder::new()
+            .prefix("a project ü ")
+            .tempdir()
+            .expect("a folder");
         let script = top.path().join("project/.ai/tools/greet_people.py");
         for folder in ["project/.ai/tools", "home", "tmp", "cwd"] {
             fs::create_dir_all(top.path().join(folder)).expect("a folder");
         }
         fs::write(&script, source).expect("a script");
-        let digits = Sha256::digest(source).into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
-        let sha256 = digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect();
-        let link = Link {
+        let digits = Sha256::digest(source)
+            .into_iter()
+            .flat_map(|byte| [byte >> 4, byte & 15]);
+        let sha256 = digits
+            .filter_map(|digit| char::from_digit(digit.into(), 16))
+            .collect();
+        let link = ChainLink {
             id: "greet_people".parse().expect("an id"),
             version: "1.0.0".to_owned(),
             tool_type: "python".to_owned(),
@@ -75,14 +92,18 @@ impl Bench {
             signature: Integrity::Unsigned,
         };
         let process = Process {
-            program: Text::plain(program),
-            arguments: vec![Text::plain(script.to_str().expect("Unicode"))],
+            program_place: None,
+            program: MaskedText::plain(program),
+            arguments: vec![MaskedText::plain(script.to_str().expect("Unicode"))],
             folder: top.path().join("project"),
-            environment: BTreeMap::from([("PATH".to_owned(), Text::plain(search_path()))]),
+            environment: BTreeMap::from([("PATH".to_owned(), MaskedText::plain(search_path()))]),
             input: Vec::new(),
-            script: Some(Script { path: script, sha256 }),
+            script: Some(ScriptFile {
+                path: script,
+                sha256,
+            }),
             python: None,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
             install_check: None,
             install_guide: None,
         };
@@ -98,27 +119,42 @@ impl Bench {
             variables: Vec::new(),
             mutates_state: None,
             writes: None,
-            outputs: Outputs::default(),
+            caches: Vec::new(),
+            outputs: ToolOutputs::default(),
             output_schema: None,
             origins: BTreeMap::new(),
         };
         let environment = BTreeMap::from([("PATH".into(), search_path().into())]);
-        Self { top, invocation, told: Vec::new(), environment, patience: Patience::default() }
+        Self {
+            top,
+            invocation,
+            told: Vec::new(),
+            environment,
+            patience: CallTimeouts::default(),
+        }
     }
 
     fn process(&mut self) -> &mut Process {
-        let Action::Process(process) = &mut self.invocation.action else { panic!("a process") };
+        let Action::Process(process) = &mut self.invocation.action else {
+            panic!("a process")
+        };
         process
     }
 
     fn with(mut self, parameters: &Value) -> Self {
-        self.invocation.parameters.clone_from(parameters.as_object().expect("parameters"));
+        self.invocation
+            .parameters
+            .clone_from(parameters.as_object().expect("parameters"));
         self
     }
 
     fn outputs(mut self, format: Option<&str>, parser: Option<&str>, schema: Option<&str>) -> Self {
         let own = |text: Option<&str>| text.map(str::to_owned);
-        self.invocation.outputs = Outputs { format: own(format), parser: own(parser), schema: own(schema) };
+        self.invocation.outputs = ToolOutputs {
+            format: own(format),
+            parser: own(parser),
+            schema: own(schema),
+        };
         self
     }
 
@@ -146,32 +182,54 @@ impl Bench {
             environment: self.environment.clone(),
             run: "a-run".to_owned(),
             patience: self.patience,
-            files: Files::Any,
+            files: AllowedFiles::Any,
+            confinement: None,
         }
     }
 
-    fn prepare(&mut self) -> Result<Prepared, CallError> {
+    fn prepare(&mut self) -> Result<PreparedCall, CallError> {
         let (machine, told) = (self.machine(), &mut self.told);
-        let mut tell = |progress: Progress<'_>| {
-            if let Progress::Preparing(what) = progress {
+        let mut tell = |progress: CallProgress<'_>| {
+            if let CallProgress::Preparing(what) = progress {
                 told.push(what.to_owned());
             }
         };
-        call::prepare(&self.invocation, &machine, &supervisor, &mut ears(), &mut tell)
+        call::prepare(
+            &self.invocation,
+            None,
+            &machine,
+            &supervisor,
+            &mut ears(),
+            &mut tell,
+        )
     }
 
     fn run(&mut self) -> Ended {
         let prepared = self.prepare().expect("prepared");
-        let ended = supervisor().expect("a supervisor").run(&prepared.work, &mut ears(), &mut |_, _| {});
+        let ended =
+            supervisor()
+                .expect("a supervisor")
+                .run(&prepared.work, &mut ears(), &mut |_, _| {});
         ended.expect("an end")
     }
 
     /// Makes the call and reads its result.
-    fn call(&mut self) -> Result<Read, CallError> {
+    fn call(&mut self) -> Result<ReadResult, CallError> {
         let ended = self.run();
         let is_told = ended.exit_code == Some(0) || call::raised(&ended).is_some();
-        assert!(is_told, "it failed: {}\n{}", ended.stdout.text(), ended.stderr.text());
-        call::read_result(&self.invocation, &ended, &self.machine(), &supervisor, &mut ears())
+        assert!(
+            is_told,
+            "it failed: {}\n{}",
+            ended.stdout.text(),
+            ended.stderr.text()
+        );
+        call::read_result(
+            &self.invocation,
+            &ended,
+            &self.machine(),
+            &supervisor,
+            &mut ears(),
+        )
     }
 
     /// The result of a successful call without warnings.
@@ -196,7 +254,10 @@ fn ears() -> Interrupts {
     Interrupts::listen().expect("ears")
 }
 
-#[expect(clippy::disallowed_methods, reason = "where the interpreters of this machine are")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "where the interpreters of this machine are"
+)]
 fn search_path() -> String {
     std::env::var("PATH").expect("a search path")
 }

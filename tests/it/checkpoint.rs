@@ -25,22 +25,37 @@ use crate::harness::{Ran, TestProject};
 
 /// Runs a script as one step, with its events as JSON.
 fn exec(project: &TestProject, script: &str) -> Ran {
-    project.piton(["--format", "json", "exec", "--name", "act", "--", "bash", "-euc", script])
+    project.piton([
+        "--format", "json", "exec", "--name", "act", "--", "bash", "-euc", script,
+    ])
 }
 
 /// The exit code and the last line of JSON without the run id. The commit is shown as `HEAD` if it
 /// is HEAD.
 fn told(project: &TestProject, ran: &Ran) -> (Option<i32>, Value) {
     let stdout = ran.stdout();
-    let line = stdout.lines().last().unwrap_or_else(|| panic!("nothing was printed\n{ran}"));
-    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|err| panic!("not JSON: {err}\n{ran}"));
+    let line = stdout
+        .lines()
+        .last()
+        .unwrap_or_else(|| panic!("nothing was printed\n{ran}"));
+    let parse = |line: &str| {
+        serde_json::from_str(line).unwrap_or_else(|err| panic!("not JSON: {err}\n{ran}"))
+    };
     let mut last: Value = parse(line);
     if let Some(run) = last["run_id"].as_str() {
         assert_eq!(run.len(), 26, "{ran}");
         last = parse(&line.replace(run, "[RUN]"));
     }
-    for step in last.get_mut("steps").and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(commit) = step.pointer_mut("/checkpoint/commit_sha").filter(|commit| commit.is_string()) {
+    for step in last
+        .get_mut("steps")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if let Some(commit) = step
+            .pointer_mut("/checkpoint/commit_sha")
+            .filter(|commit| commit.is_string())
+        {
             let head = project.git(["rev-parse", "HEAD"]);
             if *commit == head.trim() {
                 *commit = json!("HEAD");
@@ -56,7 +71,10 @@ fn committed(files: u64, insertions: u64, deletions: u64) -> (Option<i32>, Value
         "status": "committed", "commit_sha": "HEAD",
         "files_changed": files, "insertions": insertions, "deletions": deletions,
     });
-    (Some(0), finished("succeeded", &json!(0), &checkpoint, &Value::Null))
+    (
+        Some(0),
+        finished("succeeded", &json!(0), &checkpoint, &Value::Null),
+    )
 }
 
 /// The expected result of a step that exited with status 3 and was rolled back.
@@ -74,10 +92,12 @@ fn rolled_back(files: u64, insertions: u64, deletions: u64) -> (Option<i32>, Val
 
 /// The expected result of a step whose checkpoint failed.
 fn failed(exit_code: i32, code: &str, message: &str, suggestion: &str) -> (Option<i32>, Value) {
-    let checkpoint =
-        json!({ "status": "failed", "commit_sha": null, "files_changed": 0, "insertions": 0, "deletions": 0 });
+    let checkpoint = json!({ "status": "failed", "commit_sha": null, "files_changed": 0, "insertions": 0, "deletions": 0 });
     let error = json!({ "code": code, "message": message, "suggestion": suggestion });
-    (Some(1), finished("failed", &json!(exit_code), &checkpoint, &error))
+    (
+        Some(1),
+        finished("failed", &json!(exit_code), &checkpoint, &error),
+    )
 }
 
 fn finished(status: &str, exit_code: &Value, checkpoint: &Value, error: &Value) -> Value {
@@ -92,10 +112,13 @@ fn finished(status: &str, exit_code: &Value, checkpoint: &Value, error: &Value) 
 
 /// The expected result of a refusal before the command runs.
 fn refused(code: &str, message: &str, suggestion: &str) -> (Option<i32>, Value) {
-    (Some(5), json!({ "error": { "code": code, "message": message, "suggestion": suggestion } }))
+    (
+        Some(5),
+        json!({ "error": { "code": code, "message": message, "suggestion": suggestion } }),
+    )
 }
 
-const OVERLAP_HINT: &str = "`piton undo` takes the step back: commit or stash your own part and run it again; or commit both together with \
+const OVERLAP_HINT: &str = "`piton undo` undoes the step: commit or stash your own part and run it again; or commit both together with \
      `piton checkpoint PATH`";
 
 /// A project with the user's work in every state that git knows, all from before the run: `a.txt`

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use piton::problem::{Code, Level};
+use piton::problem::{Code, CodeLevel};
 use serde_json::Value;
 
 use crate::harness::TestProject;
@@ -40,26 +40,45 @@ enum Part {
 
 #[test]
 fn the_page_and_the_program_know_the_same_codes() {
-    let known: Vec<_> = Code::ALL.iter().map(|code| (code.as_str(), level(*code), code.summary())).collect();
+    let known: Vec<_> = Code::ALL
+        .iter()
+        .map(|code| (code.as_str(), level(*code), code.summary()))
+        .collect();
     let page = page();
     let sections = sections(&page);
-    let explained: Vec<_> =
-        sections.iter().map(|section| (&*section.code, &*section.level, &*section.summary)).collect();
-    assert_eq!(explained, known, "the sections differ from the table in src/problem/code.rs");
-    let listed: Vec<_> = page.lines().filter(|line| line.starts_with("| [")).collect();
+    let explained: Vec<_> = sections
+        .iter()
+        .map(|section| (&*section.code, &*section.level, &*section.summary))
+        .collect();
+    assert_eq!(
+        explained, known,
+        "the sections differ from the table in src/problem/code.rs"
+    );
+    let listed: Vec<_> = page
+        .lines()
+        .filter(|line| line.starts_with("| ["))
+        .collect();
     let expected: Vec<_> = known
         .iter()
-        .map(|(code, level, summary)| format!("| [{code}](#{}) | {level} | {summary} |", code.to_lowercase()))
+        .map(|(code, level, summary)| {
+            format!(
+                "| [{code}](#{}) | {level} | {summary} |",
+                code.to_lowercase()
+            )
+        })
         .collect();
-    assert_eq!(listed, expected, "the list of all codes differs from the table in src/problem/code.rs");
+    assert_eq!(
+        listed, expected,
+        "the list of all codes differs from the table in src/problem/code.rs"
+    );
 }
 
 #[test]
-fn every_code_is_explained_with_examples_or_a_cause_and_a_way_out() {
+fn every_code_is_explained_with_examples_or_a_cause_and_a_fix() {
     let poor: Vec<String> = sections(&page())
         .into_iter()
         .filter(|it| match it.level.as_str() {
-            RUN_TIME => !it.explanation.contains("Way out: ") || it.explanation.len() < 60,
+            RUN_TIME => !it.explanation.contains("Fix: ") || it.explanation.len() < 60,
             _ => it.explanation.len() < 40 || it.fails.is_empty() || it.mended.is_empty(),
         })
         .map(|section| section.code)
@@ -78,11 +97,16 @@ fn the_groups_of_the_page_are_those_of_the_table() {
             None => expected.extend(line.split('"').nth(1).map(|code| format!("### {code}"))),
         }
     }
-    assert!(expected.len() > Code::ALL.len() + 5, "the table has no groups");
+    assert!(
+        expected.len() > Code::ALL.len() + 5,
+        "the table has no groups"
+    );
     let page = page();
     let first = page.find("\n## Any file\n").expect("the first group");
     let mut shown = Vec::new();
-    outside_fences(&page[first..], |line| shown.extend(line.starts_with("##").then(|| line.to_owned())));
+    outside_fences(&page[first..], |line| {
+        shown.extend(line.starts_with("##").then(|| line.to_owned()));
+    });
     assert_eq!(shown, expected);
 }
 
@@ -95,10 +119,16 @@ fn every_code_is_reported_somewhere() {
         .filter(|file| !file.starts_with(root().join("src/problem")))
         .map(|file| fs::read_to_string(file).expect("readable"))
         .collect();
-    let words: BTreeSet<&str> =
-        text.split("Code::").skip(1).filter_map(|rest| rest.split(|it: char| !it.is_alphanumeric()).next()).collect();
-    let unused: Vec<String> =
-        Code::ALL.iter().map(|code| format!("{code:?}")).filter(|name| !words.contains(&**name)).collect();
+    let words: BTreeSet<&str> = text
+        .split("Code::")
+        .skip(1)
+        .filter_map(|rest| rest.split(|it: char| !it.is_alphanumeric()).next())
+        .collect();
+    let unused: Vec<String> = Code::ALL
+        .iter()
+        .map(|code| format!("{code:?}"))
+        .filter(|name| !words.contains(&**name))
+        .collect();
     assert_eq!(unused, Vec::<String>::new());
 }
 
@@ -115,24 +145,42 @@ fn collect(folder: &Path, into: &mut Vec<PathBuf>) {
 
 #[test]
 fn every_example_is_true() {
-    let sections: Vec<Section> = sections(&page()).into_iter().filter(|it| it.level != RUN_TIME).collect();
+    let sections: Vec<Section> = sections(&page())
+        .into_iter()
+        .filter(|it| it.level != RUN_TIME)
+        .collect();
     let chunks: Vec<&[Section]> = sections.chunks(sections.len().div_ceil(4).max(1)).collect();
     let complaints: Vec<String> = thread::scope(|scope| {
-        let threads: Vec<_> =
-            chunks.iter().map(|chunk| scope.spawn(|| chunk.iter().flat_map(judge).collect::<Vec<_>>())).collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("a thread that ends")).collect()
+        let threads: Vec<_> = chunks
+            .iter()
+            .map(|chunk| scope.spawn(|| chunk.iter().flat_map(judge).collect::<Vec<_>>()))
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("a thread that ends"))
+            .collect()
     });
-    assert!(complaints.is_empty(), "{} examples are wrong:\n{}", complaints.len(), complaints.join("\n"));
+    assert!(
+        complaints.is_empty(),
+        "{} examples are wrong:\n{}",
+        complaints.len(),
+        complaints.join("\n")
+    );
 }
 
 #[test]
-fn every_finding_about_the_fixtures_offers_a_way_out() {
+fn every_finding_about_the_fixtures_has_a_hint() {
     let fixtures = root().join("fixtures");
-    let report = TestProject::new().piton(["validate", "--format", "json", &fixtures.to_string_lossy()]).json();
+    let report = TestProject::new()
+        .piton(["validate", "--format", "json", &fixtures.to_string_lossy()])
+        .json();
     let findings = report["findings"].as_array().expect("a list of findings");
     assert!(findings.len() > 50, "the fixtures were not read");
-    let silent: Vec<String> =
-        findings.iter().filter(|finding| finding["suggestion"].is_null()).map(ToString::to_string).collect();
+    let silent: Vec<String> = findings
+        .iter()
+        .filter(|finding| finding["suggestion"].is_null())
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(silent, Vec::<String>::new());
 }
 
@@ -141,14 +189,30 @@ fn findings_about_a_field_lead_to_it() {
     let page = page();
     let told: Vec<String> = sections(&page)
         .iter()
-        .filter(|section| ["DUPLICATE_ID", "CATEGORY_MISMATCH", "INVALID_DEFAULT"].contains(&&*section.code))
+        .filter(|section| {
+            ["DUPLICATE_ID", "CATEGORY_MISMATCH", "INVALID_DEFAULT"].contains(&&*section.code)
+        })
         .flat_map(|section| {
             let project = section.fails.iter().fold(TestProject::new(), apply);
             let report = project.piton(["validate", "--format", "json"]).json();
-            let findings = report["findings"].as_array().expect("a list of findings").clone();
-            findings.into_iter().filter(|finding| text(finding, "code") == section.code)
+            let findings = report["findings"]
+                .as_array()
+                .expect("a list of findings")
+                .clone();
+            findings
+                .into_iter()
+                .filter(|finding| text(finding, "code") == section.code)
         })
-        .map(|it| format!("{} {}:{}:{} {}", text(&it, "code"), text(&it, "file"), it["line"], it["column"], it["path"]))
+        .map(|it| {
+            format!(
+                "{} {}:{}:{} {}",
+                text(&it, "code"),
+                text(&it, "file"),
+                it["line"],
+                it["column"],
+                it["path"]
+            )
+        })
         .collect();
     assert_eq!(
         told,
@@ -189,8 +253,15 @@ fn judge(section: &Section) -> Vec<String> {
 }
 
 /// Validates a project, which must have one code with this severity, or no finding at all.
-fn validate(project: &TestProject, code: &str, strict: bool, severity: Option<&str>) -> Result<(), String> {
-    let arguments = ["validate", "--format", "json"].into_iter().chain(strict.then_some("--strict"));
+fn validate(
+    project: &TestProject,
+    code: &str,
+    strict: bool,
+    severity: Option<&str>,
+) -> Result<(), String> {
+    let arguments = ["validate", "--format", "json"]
+        .into_iter()
+        .chain(strict.then_some("--strict"));
     let ran = project.piton(arguments);
     let report = ran.json();
     let findings = report["findings"].as_array().expect("a list of findings");
@@ -199,15 +270,25 @@ fn validate(project: &TestProject, code: &str, strict: bool, severity: Option<&s
         .map(|finding| (text(finding, "code"), text(finding, "severity")))
         .filter(|(found, _)| *found == code || !AMBIENT.contains(found))
         .collect();
-    let expected: BTreeSet<(&str, &str)> = severity.map(|severity| (code, severity)).into_iter().collect();
+    let expected: BTreeSet<(&str, &str)> = severity
+        .map(|severity| (code, severity))
+        .into_iter()
+        .collect();
     let exit = if severity == Some("error") { 2 } else { 0 };
     if found != expected || ran.code() != Some(exit) || report["valid"] != Value::Bool(exit == 0) {
-        return Err(format!("expected {expected:?} and exit code {exit}, got\n{ran}"));
+        return Err(format!(
+            "expected {expected:?} and exit code {exit}, got\n{ran}"
+        ));
     }
-    if let Some(finding) = findings.iter().find(|finding| Path::new(text(finding, "file")).is_absolute()) {
+    if let Some(finding) = findings
+        .iter()
+        .find(|finding| Path::new(text(finding, "file")).is_absolute())
+    {
         return Err(format!("not relative to the project: {finding}"));
     }
-    let silent = findings.iter().find(|finding| finding["suggestion"].is_null());
+    let silent = findings
+        .iter()
+        .find(|finding| finding["suggestion"].is_null());
     silent.map_or(Ok(()), |finding| Err(format!("no suggestion: {finding}")))
 }
 
@@ -230,10 +311,10 @@ fn apply(project: TestProject, part: &Part) -> TestProject {
 
 fn level(code: Code) -> &'static str {
     match code.level() {
-        Level::Error => "error",
-        Level::Warning => "warning",
-        Level::ErrorWhenStrict => "error with `--strict`",
-        Level::RunTime => RUN_TIME,
+        CodeLevel::Error => "error",
+        CodeLevel::Warning => "warning",
+        CodeLevel::ErrorWhenStrict => "error with `--strict`",
+        CodeLevel::RunTime => RUN_TIME,
     }
 }
 
@@ -253,22 +334,40 @@ fn sections(page: &str) -> Vec<Section> {
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
         if let Some(code) = line.strip_prefix("### ") {
-            sections.push(Section { code: code.to_owned(), ..Section::default() });
+            sections.push(Section {
+                code: code.to_owned(),
+                ..Section::default()
+            });
             continue;
         }
         let fence = line.len() - line.trim_start_matches('`').len();
         let block = (fence >= 3).then(|| block(&mut lines, &"`".repeat(fence)));
-        let Some(section) = sections.last_mut() else { continue };
+        let Some(section) = sections.last_mut() else {
+            continue;
+        };
         if let Some(text) = block {
-            let file = file.take().unwrap_or_else(|| panic!("{}: whose is this?\n{text}", section.code));
-            let parts = if is_mended { &mut section.mended } else { &mut section.fails };
-            parts.push(
-                file.map_or_else(|| Part::Commands(text.clone()), |path| Part::File { path, text: text.clone() }),
-            );
-        } else if let Some((level, summary)) = line.strip_prefix("**").and_then(|rest| rest.split_once("** · ")) {
+            let file = file
+                .take()
+                .unwrap_or_else(|| panic!("{}: whose is this?\n{text}", section.code));
+            let parts = if is_mended {
+                &mut section.mended
+            } else {
+                &mut section.fails
+            };
+            parts.push(file.map_or_else(
+                || Part::Commands(text.clone()),
+                |path| Part::File {
+                    path,
+                    text: text.clone(),
+                },
+            ));
+        } else if let Some((level, summary)) = line
+            .strip_prefix("**")
+            .and_then(|rest| rest.split_once("** · "))
+        {
             (section.level, section.summary) = (level.to_owned(), summary.to_owned());
         } else if let Some((word, named)) = announcement(line) {
-            is_mended = word == "Mended" || (word == "and" && is_mended);
+            is_mended = word == "Corrected" || (word == "and" && is_mended);
             file = Some(named);
         } else if file.is_none() && section.fails.is_empty() {
             write!(section.explanation, "{line} ").expect("a string takes everything");
@@ -277,21 +376,27 @@ fn sections(page: &str) -> Vec<Section> {
     sections
 }
 
-/// Reads `Fails: `path``, `Mended, made with:`, `and `path``.
+/// Reads `Fails: `path``, `Corrected, made with:`, `and `path``.
 fn announcement(line: &str) -> Option<(&str, Option<String>)> {
     let (word, rest) = line.split_once([':', ',', ' '])?;
-    if !["Fails", "Mended", "and"].contains(&word) {
+    if !["Fails", "Corrected", "and"].contains(&word) {
         return None;
     }
     match rest.trim() {
         "made with:" => Some((word, None)),
-        path => Some((word, Some(path.strip_prefix('`')?.strip_suffix('`')?.to_owned()))),
+        path => Some((
+            word,
+            Some(path.strip_prefix('`')?.strip_suffix('`')?.to_owned()),
+        )),
     }
 }
 
 /// The lines up to the closing fence.
 fn block<'p>(lines: &mut impl Iterator<Item = &'p str>, fence: &str) -> String {
-    lines.take_while(|line| *line != fence).flat_map(|line| [line, "\n"]).collect()
+    lines
+        .take_while(|line| *line != fence)
+        .flat_map(|line| [line, "\n"])
+        .collect()
 }
 
 fn outside_fences<'p>(page: &'p str, mut tell: impl FnMut(&'p str)) {

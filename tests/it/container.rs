@@ -5,14 +5,16 @@ use std::os::unix::net::UnixListener;
 use serde_json::json;
 
 use crate::harness::{TestProject, cmd_snapshot};
-use crate::tool_run::last;
 
 const GREET: &str = "tool_id: hail\ntool_type: docker\nversion: \"1.0.0\"\ndescription: Hails\nexecutor: docker_runtime\n\
                      config:\n  image: alpine:3\n  command: [echo, \"{who}\"]\n  volumes: [\"docs:/docs:ro\"]\n\
                      parameters:\n  - {name: who, type: string, default: world}\n";
 
 fn project() -> TestProject {
-    TestProject::new().file(".ai/tools/hail.yaml", GREET).file("docs/a.txt", "a\n").committed()
+    TestProject::new()
+        .file(".ai/tools/hail.yaml", GREET)
+        .file("docs/a.txt", "a\n")
+        .committed()
 }
 
 #[test]
@@ -55,15 +57,19 @@ fn without_an_engine_nothing_is_tried_and_every_place_is_named() {
     ----- stdout -----
     ----- stderr -----
     warning: not signed: hail (`piton sign hail`)
-    error: no container engine answers (`unix://[PROJECT]/gone.sock`: connection refused) [CONTAINER_ENGINE]
-    hint: start Docker, or Podman with `systemctl --user start podman.socket`; `DOCKER_HOST` names another socket
+    error: no container engine responds (`unix://[PROJECT]/gone.sock`: connection refused) [CONTAINER_ENGINE]
+    hint: start Docker, or Podman with `systemctl --user start podman.socket`; set `DOCKER_HOST` to use another socket
     ");
     let ran = project.piton(["tool", "run", "hail", "--format", "json"]);
-    assert_eq!((ran.code(), &last(&ran)["code"]), (Some(5), &json!("CONTAINER_ENGINE")), "{ran}");
+    assert_eq!(
+        (ran.code(), &ran.last_json()["code"]),
+        (Some(5), &json!("CONTAINER_ENGINE")),
+        "{ran}"
+    );
     // In a directive, a missing engine is a failed step.
     let project = project.directive("go", ["hail"]);
     let ran = project.piton(["run", "go", "--format", "json"]);
-    let finished = last(&ran);
+    let finished = ran.last_json();
     assert_eq!(
         (&finished["status"], &finished["error"]["code"]),
         (&json!("failed"), &json!("CONTAINER_ENGINE")),
@@ -85,18 +91,33 @@ fn a_listener_that_is_not_an_engine_is_refused() {
     });
     let project = project.variable("DOCKER_HOST", &format!("unix://{}", path.display()));
     let ran = project.piton(["tool", "run", "hail", "--format", "json"]);
-    assert_eq!((ran.code(), &last(&ran)["code"]), (Some(5), &json!("CONTAINER_ENGINE")), "{ran}");
+    assert_eq!(
+        (ran.code(), &ran.last_json()["code"]),
+        (Some(5), &json!("CONTAINER_ENGINE")),
+        "{ran}"
+    );
     answering.join().expect("it answered");
 }
 
 #[test]
 fn engines_of_other_machines_are_refused_by_name() {
-    for host in ["tcp://localhost:2375", "ssh://me@there", "npipe:////./pipe/docker", "unix://relative"] {
+    for host in [
+        "tcp://localhost:2375",
+        "ssh://me@there",
+        "npipe:////./pipe/docker",
+        "unix://relative",
+    ] {
         let project = project().variable("DOCKER_HOST", host);
         let ran = project.piton(["tool", "run", "hail", "--format", "json"]);
-        let result = last(&ran);
-        assert_eq!((ran.code(), &result["code"]), (Some(2), &json!("INVALID_CONFIG")), "{ran}");
-        let message = format!("`DOCKER_HOST` is `{host}`; only engines of this machine are used, by their socket");
+        let result = ran.last_json();
+        assert_eq!(
+            (ran.code(), &result["code"]),
+            (Some(2), &json!("INVALID_CONFIG")),
+            "{ran}"
+        );
+        let message = format!(
+            "`DOCKER_HOST` is `{host}`; only engines of this machine are used, by their socket"
+        );
         assert_eq!(result["message"], message, "{ran}");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! `scripts/lib/container-engine` prepares what they need; without it these tests fail.
 
+mod attacks;
 mod building;
 mod ending;
 mod volumes;
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::guide::{commands, examples, pages};
 use crate::harness::{Ran, TestProject, cmd_snapshot};
-use crate::tool_run::{last, until};
+use crate::tool_run::until;
 
 /// A Podman service with its own storage.
 struct Engine {
@@ -26,20 +27,35 @@ struct Engine {
 
 impl Engine {
     fn start() -> Self {
-        let target = Path::new(env!("CARGO_BIN_EXE_piton")).ancestors().nth(2).expect("a target folder");
+        let target = Path::new(env!("CARGO_BIN_EXE_piton"))
+            .ancestors()
+            .nth(2)
+            .expect("a target folder");
         let peer = target.join("peers/container-engine");
         assert!(
             peer.join("complete").is_file(),
             "the container engine is not ready: run scripts/lib/container-engine, as ./scripts/test does"
         );
         // The path of a socket must be short.
-        let folder = tempfile::Builder::new().prefix("piton-engine-").tempdir().expect("a temporary folder");
+        let folder = tempfile::Builder::new()
+            .prefix("piton-engine-")
+            .tempdir()
+            .expect("a temporary folder");
         let image = peer.join("image.tar");
         let said = podman(&folder, &peer)
-            .args(["import", "--quiet", image.to_str().expect("text"), "docker.io/library/alpine:3"])
+            .args([
+                "import",
+                "--quiet",
+                image.to_str().expect("text"),
+                "docker.io/library/alpine:3",
+            ])
             .output()
             .expect("podman starts");
-        assert!(said.status.success(), "podman import: {}", String::from_utf8_lossy(&said.stderr));
+        assert!(
+            said.status.success(),
+            "podman import: {}",
+            String::from_utf8_lossy(&said.stderr)
+        );
         let log = fs::File::create(folder.path().join("log")).expect("a file");
         let service = podman(&folder, &peer)
             .args(["system", "service", "--time", "0"])
@@ -48,8 +64,14 @@ impl Engine {
             .stderr(log)
             .spawn()
             .expect("podman starts");
-        let engine = Self { folder, peer, service };
-        until("podman listens", || std::os::unix::net::UnixStream::connect(engine.folder.path().join("s")).is_ok());
+        let engine = Self {
+            folder,
+            peer,
+            service,
+        };
+        until("podman listens", || {
+            std::os::unix::net::UnixStream::connect(engine.folder.path().join("s")).is_ok()
+        });
         engine
     }
 
@@ -58,14 +80,24 @@ impl Engine {
     }
 
     fn podman(&self, words: &[&str]) -> String {
-        let said = podman(&self.folder, &self.peer).args(words).output().expect("podman starts");
-        assert!(said.status.success(), "podman {words:?}: {}", String::from_utf8_lossy(&said.stderr));
+        let said = podman(&self.folder, &self.peer)
+            .args(words)
+            .output()
+            .expect("podman starts");
+        assert!(
+            said.status.success(),
+            "podman {words:?}: {}",
+            String::from_utf8_lossy(&said.stderr)
+        );
         String::from_utf8_lossy(&said.stdout).into_owned()
     }
 
     /// All containers, running or not.
     fn containers(&self) -> Vec<String> {
-        self.podman(&["ps", "--all", "--format", "{{.Names}}"]).lines().map(str::to_owned).collect()
+        self.podman(&["ps", "--all", "--format", "{{.Names}}"])
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     /// A project whose tools use this engine.
@@ -76,7 +108,9 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        let _ = podman(&self.folder, &self.peer).args(["rm", "--all", "--force", "--time", "0"]).output();
+        let _ = podman(&self.folder, &self.peer)
+            .args(["rm", "--all", "--force", "--time", "0"])
+            .output();
         let _ = self.service.kill();
         let _ = self.service.wait();
     }
@@ -92,8 +126,16 @@ fn podman(folder: &TempDir, peer: &Path) -> Command {
         .env("CONTAINERS_CONF", peer.join("containers.conf"))
         .env("HOME", folder.path())
         .env("TMPDIR", folder.path());
-    command.env_remove("XDG_RUNTIME_DIR").env_remove("DOCKER_HOST").stdin(Stdio::null());
-    command.arg("--root").arg(at("root")).arg("--runroot").arg(at("run")).args(["--storage-driver", "vfs"]);
+    command
+        .env_remove("XDG_RUNTIME_DIR")
+        .env_remove("DOCKER_HOST")
+        .stdin(Stdio::null());
+    command
+        .arg("--root")
+        .arg(at("root"))
+        .arg("--runroot")
+        .arg(at("run"))
+        .args(["--storage-driver", "vfs"]);
     command
 }
 
@@ -110,7 +152,7 @@ fn container(project: TestProject, id: &str, config: &str, more: &str) -> TestPr
 
 fn run(project: &TestProject, words: &[&str]) -> (Ran, Value) {
     let ran = project.piton([&["tool", "run"][..], words, &["--format", "json"]].concat());
-    let result = last(&ran);
+    let result = ran.last_json();
     (ran, result)
 }
 
@@ -118,7 +160,9 @@ fn run(project: &TestProject, words: &[&str]) -> (Ran, Value) {
 fn assert_nothing_left(engine: &Engine, project: &TestProject) {
     assert_eq!(engine.containers(), Vec::<String>::new());
     let notes = project.home().join(".cache/piton/containers");
-    let left = fs::read_dir(&notes).map(|entries| entries.flatten().count()).unwrap_or_default();
+    let left = fs::read_dir(&notes)
+        .map(|entries| entries.flatten().count())
+        .unwrap_or_default();
     assert_eq!(left, 0, "{}", notes.display());
 }
 
@@ -135,11 +179,16 @@ fn a_tool_that_is_new_runs_as_it_was_made() {
     hint: edit `.ai/tools/hail.yaml`, then `piton validate` and `piton tool run hail --param who=Ada`; once it is right, `piton sign hail`
     ");
     let project = project.committed();
-    for (words, greeting) in
-        [(&["hail"][..], "Hello, world!\n"), (&["hail", "--param", "who=$(id) 'q'"], "Hello, $(id) 'q'!\n")]
-    {
+    for (words, greeting) in [
+        (&["hail"][..], "Hello, world!\n"),
+        (&["hail", "--param", "who=$(id) 'q'"], "Hello, $(id) 'q'!\n"),
+    ] {
         let (ran, result) = run(&project, words);
-        assert_eq!((ran.code(), &result["status"]), (Some(0), &json!("success")), "{ran}");
+        assert_eq!(
+            (ran.code(), &result["status"]),
+            (Some(0), &json!("success")),
+            "{ran}"
+        );
         assert_eq!(result["result"], json!({"stdout": greeting}), "{ran}");
     }
     assert_nothing_left(&engine, &project);
@@ -156,24 +205,47 @@ command: [sh, -c, 'printf "{\"stdin\": %s, \"env\": \"%s\", \"run\": \"%s\", \"w
 env: {PLAIN: text, SECRET: "${TOKEN}"}
 "#;
     let more = "requires: {environment: [TOKEN]}\nparameters:\n  - {name: the-name, type: string}\n  - {name: count, type: integer, default: 3}\n";
-    let project = container(engine.project(), "show", config, more).variable("TOKEN", "t0ken-value").committed();
+    let project = container(engine.project(), "show", config, more)
+        .variable("TOKEN", "t0ken-value")
+        .committed();
     let (ran, result) = run(&project, &["show", "--param", "the-name=a b"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     let said = &result["result"];
-    assert_eq!(said["stdin"], json!({"the-name": "a b", "count": 3}), "{ran}");
-    assert_eq!((&said["env"], &said["word"]), (&json!("a b"), &json!("a b")), "{ran}");
+    assert_eq!(
+        said["stdin"],
+        json!({"the-name": "a b", "count": 3}),
+        "{ran}"
+    );
+    assert_eq!(
+        (&said["env"], &said["word"]),
+        (&json!("a b"), &json!("a b")),
+        "{ran}"
+    );
     assert_eq!(said["run"], result["run_id"], "{ran}");
     let stderr = result["stderr"].as_str().expect("text");
     assert!(stderr.starts_with("talk\n"), "{ran}");
-    for line in ["PLAIN=text", "PITON_PARAM_COUNT=3", "TOKEN=***", "SECRET=***"] {
+    for line in [
+        "PLAIN=text",
+        "PITON_PARAM_COUNT=3",
+        "TOKEN=***",
+        "SECRET=***",
+    ] {
         assert!(stderr.lines().any(|it| it == line), "{line}: {ran}");
     }
     // The machine's own environment is not passed on.
     let home = project.home();
-    for text in [home.to_str().expect("text"), "GIT_AUTHOR", "t0ken-value", "DOCKER_HOST"] {
+    for text in [
+        home.to_str().expect("text"),
+        "GIT_AUTHOR",
+        "t0ken-value",
+        "DOCKER_HOST",
+    ] {
         assert!(!stderr.contains(text), "{text}: {ran}");
     }
-    assert_eq!(result["isolation"].as_str().unwrap_or("restricted"), "restricted");
+    assert_eq!(
+        result["isolation"].as_str().unwrap_or("restricted"),
+        "restricted"
+    );
     assert_nothing_left(&engine, &project);
 }
 
@@ -181,7 +253,12 @@ env: {PLAIN: text, SECRET: "${TOKEN}"}
 fn much_output_and_much_input_get_through() {
     let engine = Engine::start();
     let config = "image: alpine:3\ncommand: [sh, -c, 'cat >/dev/null; yes 0123456789 | head -c 3000000 | tee /dev/stderr; echo end']\n";
-    let project = container(engine.project(), "flood", config, "parameters:\n  - {name: text, type: string}\n");
+    let project = container(
+        engine.project(),
+        "flood",
+        config,
+        "parameters:\n  - {name: text, type: string}\n",
+    );
     let text = "x".repeat(100_000);
     let (ran, result) = run(&project, &["flood", "--param", &format!("text={text}")]);
     assert_eq!(ran.code(), Some(0), "{:?}", result["error"]);
@@ -208,10 +285,25 @@ fn much_output_and_much_input_get_through() {
 #[test]
 fn a_failing_container_reports_its_exit_status() {
     let engine = Engine::start();
-    let project =
-        container(engine.project(), "fails", "image: alpine:3\ncommand: [sh, -c, 'echo why >&2; exit 3']", "");
-    let project = container(project, "missing", "image: alpine:3\ncommand: [no-such-program, x]", "");
-    let project = container(project, "nowhere", "image: localhost/no-such-image:1\ncommand: [sh]", "").committed();
+    let project = container(
+        engine.project(),
+        "fails",
+        "image: alpine:3\ncommand: [sh, -c, 'echo why >&2; exit 3']",
+        "",
+    );
+    let project = container(
+        project,
+        "missing",
+        "image: alpine:3\ncommand: [no-such-program, x]",
+        "",
+    );
+    let project = container(
+        project,
+        "nowhere",
+        "image: localhost/no-such-image:1\ncommand: [sh]",
+        "",
+    )
+    .committed();
     let (ran, result) = run(&project, &["fails"]);
     assert_eq!(
         (ran.code(), &result["code"], &result["exit_code"]),
@@ -220,18 +312,32 @@ fn a_failing_container_reports_its_exit_status() {
     );
     assert_eq!(result["stderr"], "why\n");
     let (ran, result) = run(&project, &["missing"]);
-    assert_eq!((ran.code(), &result["code"]), (Some(1), &json!("CONTAINER_FAILED")), "{ran}");
-    let message = result["message"].as_str().expect("text");
-    assert!(
-        message.starts_with("the container cannot be started: Podman says: ") && message.contains("no-such-program"),
+    assert_eq!(
+        (ran.code(), &result["code"]),
+        (Some(1), &json!("CONTAINER_FAILED")),
         "{ran}"
     );
-    assert_eq!(result["suggestion"], "see that the image has that program, and `command` names it", "{ran}");
-    let (ran, result) = run(&project, &["nowhere"]);
-    assert_eq!((ran.code(), &result["code"]), (Some(1), &json!("IMAGE_UNAVAILABLE")), "{ran}");
     let message = result["message"].as_str().expect("text");
     assert!(
-        message.starts_with("the image `localhost/no-such-image:1` does not exist here, and Podman cannot pull it: "),
+        message.starts_with("the container cannot be started: Podman says: ")
+            && message.contains("no-such-program"),
+        "{ran}"
+    );
+    assert_eq!(
+        result["suggestion"], "check that the image has that program, and that `command` is right",
+        "{ran}"
+    );
+    let (ran, result) = run(&project, &["nowhere"]);
+    assert_eq!(
+        (ran.code(), &result["code"]),
+        (Some(1), &json!("IMAGE_UNAVAILABLE")),
+        "{ran}"
+    );
+    let message = result["message"].as_str().expect("text");
+    assert!(
+        message.starts_with(
+            "the image `localhost/no-such-image:1` does not exist here, and Podman cannot pull it: "
+        ),
         "{ran}"
     );
     assert_nothing_left(&engine, &project);
@@ -242,8 +348,19 @@ fn a_failing_container_reports_its_exit_status() {
 fn a_container_has_no_network_unless_the_tool_says_so() {
     let engine = Engine::start();
     let list = "command: [sh, -c, \"ls /sys/class/net | tr '\\n' ' '\"]";
-    let project = container(engine.project(), "alone", &format!("image: alpine:3\n{list}"), "");
-    let project = container(project, "within", &format!("image: alpine:3\nnetwork: host\n{list}"), "").committed();
+    let project = container(
+        engine.project(),
+        "alone",
+        &format!("image: alpine:3\n{list}"),
+        "",
+    );
+    let project = container(
+        project,
+        "within",
+        &format!("image: alpine:3\nnetwork: host\n{list}"),
+        "",
+    )
+    .committed();
     let (ran, result) = run(&project, &["alone"]);
     assert_eq!(result["result"]["stdout"], "lo ", "{ran}");
     // A person may use the network; a directive needs a grant.
@@ -255,14 +372,22 @@ fn a_container_has_no_network_unless_the_tool_says_so() {
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     let seen = result["result"]["stdout"].as_str().expect("text");
-    assert!(machine.iter().all(|name| seen.contains(name.as_str())), "{seen}: {machine:?}");
+    assert!(
+        machine.iter().all(|name| seen.contains(name.as_str())),
+        "{seen}: {machine:?}"
+    );
 
     let project = project.directive("go", ["within"]);
     let ran = project.piton(["run", "go", "--format", "json"]);
-    let denied = last(&ran);
-    assert_eq!((ran.code(), &denied["status"]), (Some(3), &json!("denied")), "{ran}");
+    let denied = ran.last_json();
     assert_eq!(
-        denied["error"]["message"], "directive `go` does not allow to run a container on the network of this machine",
+        (ran.code(), &denied["status"]),
+        (Some(3), &json!("denied")),
+        "{ran}"
+    );
+    assert_eq!(
+        denied["error"]["message"],
+        "directive `go` does not allow: run a container on the network of this machine",
         "{ran}"
     );
     assert_eq!(
@@ -270,27 +395,55 @@ fn a_container_has_no_network_unless_the_tool_says_so() {
         "add <execute resource=\"docker\" network=\"host\"/> to the <permissions> of `go`",
         "{ran}"
     );
-    let text = project
-        .read(".ai/directives/go.md")
-        .replace("    </permissions>", "      <execute resource=\"docker\" network=\"host\"/>\n    </permissions>");
+    let text = project.read(".ai/directives/go.md").replace(
+        "    </permissions>",
+        "      <execute resource=\"docker\" network=\"host\"/>\n    </permissions>",
+    );
     let project = project.file(".ai/directives/go.md", text);
     let ran = project.piton(["run", "go", "--format", "json"]);
-    assert_eq!((ran.code(), &last(&ran)["status"]), (Some(0), &json!("succeeded")), "{ran}");
+    assert_eq!(
+        (ran.code(), &ran.last_json()["status"]),
+        (Some(0), &json!("succeeded")),
+        "{ran}"
+    );
 }
 
 #[test]
 fn a_directive_needs_no_more_than_the_tool_and_its_deny_wins() {
     let engine = Engine::start();
-    let project = container(engine.project(), "hi", "image: alpine:3\ncommand: [echo, hi]", "");
-    let project = project.directive("go", ["hi"]).directive("never", ["hi"]).committed();
+    let project = container(
+        engine.project(),
+        "hi",
+        "image: alpine:3\ncommand: [echo, hi]",
+        "",
+    );
+    let project = project
+        .directive("go", ["hi"])
+        .directive("never", ["hi"])
+        .committed();
     let ran = project.piton(["run", "go", "--format", "json"]);
-    assert_eq!((ran.code(), &last(&ran)["status"]), (Some(0), &json!("succeeded")), "{ran}");
+    assert_eq!(
+        (ran.code(), &ran.last_json()["status"]),
+        (Some(0), &json!("succeeded")),
+        "{ran}"
+    );
     let text = project.read(".ai/directives/never.md");
-    let text = text.replace("    </permissions>", "      <deny><docker/></deny>\n    </permissions>");
+    let text = text.replace(
+        "    </permissions>",
+        "      <deny><docker/></deny>\n    </permissions>",
+    );
     let project = project.file(".ai/directives/never.md", text);
     let ran = project.piton(["run", "never", "--format", "json"]);
-    assert_eq!((ran.code(), &last(&ran)["status"]), (Some(3), &json!("denied")), "{ran}");
-    assert_eq!(last(&ran)["error"]["suggestion"], "<deny><docker/></deny> in `never` forbids it", "{ran}");
+    assert_eq!(
+        (ran.code(), &ran.last_json()["status"]),
+        (Some(3), &json!("denied")),
+        "{ran}"
+    );
+    assert_eq!(
+        ran.last_json()["error"]["suggestion"],
+        "<deny><docker/></deny> in `never` forbids it",
+        "{ran}"
+    );
 }
 
 #[test]
@@ -299,9 +452,12 @@ fn isolation_that_is_asked_for_is_what_a_container_gives_or_it_does_not_run() {
     let alone = "image: alpine:3\ncommand: [echo, hi]";
     let shared = "image: alpine:3\nnetwork: host\ncommand: [echo, hi]";
     let mut project = engine.project();
-    for (id, config, level) in
-        [("a", alone, "restricted"), ("b", alone, "sandboxed"), ("c", shared, "restricted"), ("d", shared, "sandboxed")]
-    {
+    for (id, config, level) in [
+        ("a", alone, "restricted"),
+        ("b", alone, "sandboxed"),
+        ("c", shared, "restricted"),
+        ("d", shared, "sandboxed"),
+    ] {
         project = container(project, id, config, &format!("isolation: {level}\n"));
     }
     for (id, code) in [("a", 0), ("b", 0), ("c", 5), ("d", 5)] {
@@ -314,7 +470,7 @@ fn isolation_that_is_asked_for_is_what_a_container_gives_or_it_does_not_run() {
     ----- stderr -----
     error: tool `c` asks for isolation `restricted`, which a container with the network `host` does not have
 
-    hint: write `network: none`, or ask for less
+    hint: set `network: none`, or a lower level
     ");
     assert_eq!(run(&project, &["c", "--allow-degraded"]).0.code(), Some(0));
 }
@@ -326,30 +482,60 @@ fn limits_hold_and_privileges_are_gone() {
                   'grep -E \"CapEff|CapBnd|NoNewPrivs\" /proc/self/status; cat /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max 2>/dev/null; \
                   cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null; true']";
     let project = container(engine.project(), "look", config, "");
-    let hungry = "image: alpine:3\nmemory: 16m\ncommand: [sh, -c, \"x=a; while true; do x=$x$x; done\"]";
+    let hungry =
+        "image: alpine:3\nmemory: 16m\ncommand: [sh, -c, \"x=a; while true; do x=$x$x; done\"]";
     let project = container(project, "hungry", hungry, "").committed();
     let (ran, result) = run(&project, &["look"]);
-    let said = result["result"]["stdout"].as_str().unwrap_or_else(|| panic!("{ran}"));
-    for line in ["CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "67108864", "50"] {
+    let said = result["result"]["stdout"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{ran}"));
+    for line in [
+        "CapEff:\t0000000000000000",
+        "CapBnd:\t0000000000000000",
+        "NoNewPrivs:\t1",
+        "67108864",
+        "50",
+    ] {
         assert!(said.lines().any(|it| it == line), "{line}: {said}");
     }
     let (ran, result) = run(&project, &["hungry"]);
-    assert_eq!((ran.code(), &result["code"]), (Some(1), &json!("OUT_OF_MEMORY")), "{ran}");
-    assert_eq!(result["suggestion"], "give it more with `memory:` in the tool", "{ran}");
+    assert_eq!(
+        (ran.code(), &result["code"]),
+        (Some(1), &json!("OUT_OF_MEMORY")),
+        "{ran}"
+    );
+    assert_eq!(
+        result["suggestion"], "give it more with `memory:` in the tool",
+        "{ran}"
+    );
     assert_nothing_left(&engine, &project);
 }
 
 #[test]
 fn every_command_of_the_guide_to_containers_works() {
-    let page = pages().into_iter().find(|page| page.starts_with("# Tools in containers")).expect("the page");
+    let page = pages()
+        .into_iter()
+        .find(|page| page.starts_with("# Tools in containers"))
+        .expect("the page");
     let engine = Engine::start();
     let project = engine.project().file("README.md", "read me\n");
-    let project = examples(&page).iter().fold(project, |project, (path, text)| project.file(path, text)).committed();
-    let piton = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display();
-    let printed: Vec<String> =
-        commands(&page).iter().map(|command| project.bash(&format!("PATH=\"{piton}:$PATH\"; {command}"))).collect();
+    let project = examples(&page)
+        .iter()
+        .fold(project, |project, (path, text)| project.file(path, text))
+        .committed();
+    let piton = Path::new(env!("CARGO_BIN_EXE_piton"))
+        .parent()
+        .expect("a folder")
+        .display();
+    let printed: Vec<String> = commands(&page)
+        .iter()
+        .map(|command| project.bash(&format!("PATH=\"{piton}:$PATH\"; {command}")))
+        .collect();
     for expected in ["Hello, Ada!", "add `sum` by `count_lines`", "HELLO!"] {
-        assert!(printed.iter().any(|it| it.contains(expected)), "{expected}: {printed:?}");
+        assert!(
+            printed.iter().any(|it| it.contains(expected)),
+            "{expected}: {printed:?}"
+        );
     }
     assert_nothing_left(&engine, &project);
 }
@@ -359,8 +545,16 @@ fn doctor_names_the_engine_that_answers() {
     let engine = Engine::start();
     let ran = engine.project().piton(["doctor", "--format", "json"]);
     let checks = ran.json();
-    let found = checks["checks"].as_array().expect("checks").iter().find(|check| check["name"] == "containers");
+    let found = checks["checks"]
+        .as_array()
+        .expect("checks")
+        .iter()
+        .find(|check| check["name"] == "containers");
     let found = found.unwrap_or_else(|| panic!("{ran}"));
     assert_eq!(found["status"], "ok", "{found}");
-    assert_eq!(found["detail"], format!("Podman answers at `{}/s`", engine.folder.path().display()), "{found}");
+    assert_eq!(
+        found["detail"],
+        format!("Podman answers at `{}/s`", engine.folder.path().display()),
+        "{found}"
+    );
 }

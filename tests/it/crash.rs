@@ -109,7 +109,10 @@ const EXPLICIT: &[&str] = &["exec", "--checkpoint", "explicit", "--", "bash", "-
 
 impl Operation {
     fn calls_tool(&self) -> bool {
-        self.before.iter().chain([&self.command]).any(|command| command.first() == Some(&"tool"))
+        self.before
+            .iter()
+            .chain([&self.command])
+            .any(|command| command.first() == Some(&"tool"))
     }
 
     fn scene(&self) -> Scene {
@@ -155,7 +158,10 @@ impl Operation {
         let scene = self.scene();
         let pictures = pictures(&scene, self.command);
         scene.reset();
-        assert!(was_killed(&scene.armed(self.command, first)), "{first} is not passed");
+        assert!(
+            was_killed(&scene.armed(self.command, first)),
+            "{first} is not passed"
+        );
         scene.save();
         let mut kills = 0;
         for place in PLACES {
@@ -166,7 +172,12 @@ impl Operation {
                     break;
                 }
                 kills += 1;
-                assert_recovers(&scene, &["recover"], &pictures, &format!("{first}, then {second}"));
+                assert_recovers(
+                    &scene,
+                    &["recover"],
+                    &pictures,
+                    &format!("{first}, then {second}"),
+                );
             }
         }
         chance::tally("kills at places", kills as u64);
@@ -186,80 +197,135 @@ fn assert_recovers(scene: &Scene, remedy: &[&str], pictures: &[Picture; 2], told
     let ran = scene.project.piton(remedy);
     assert_eq!(ran.code(), Some(0), "{told}: {ran}");
     let picture = scene.picture();
-    assert!(pictures.contains(&picture), "{told}: {ran}\nfound {picture:?}\nexpected one of {pictures:#?}");
+    assert!(
+        pictures.contains(&picture),
+        "{told}: {ran}\nfound {picture:?}\nexpected one of {pictures:#?}"
+    );
     scene.assert_sound(told, &picture);
     scene.assert_usable();
 }
 
 #[test]
 fn a_step_that_is_committed_survives_a_kill_at_every_place() {
-    Operation { before: &[], command: EXEC }.survives(&PLACES, &["recover"], 30);
+    Operation {
+        before: &[],
+        command: EXEC,
+    }
+    .survives(&PLACES, &["recover"], 30);
 }
 
 #[test]
 fn a_step_that_is_rolled_back_survives_a_kill_at_every_place() {
-    Operation { before: &[], command: FAILING }.survives(&PLACES, &["recover"], 30);
+    Operation {
+        before: &[],
+        command: FAILING,
+    }
+    .survives(&PLACES, &["recover"], 30);
 }
 
 #[test]
 fn a_step_in_explicit_mode_survives_a_kill_at_every_place() {
-    Operation { before: &[], command: EXPLICIT }.survives(&PLACES, &["recover"], 15);
+    Operation {
+        before: &[],
+        command: EXPLICIT,
+    }
+    .survives(&PLACES, &["recover"], 15);
 }
 
 #[test]
 fn an_undo_of_a_commit_survives_a_kill_at_every_place() {
-    Operation { before: &[EXEC], command: &["undo"] }.survives(&PLACES, &["recover"], 30);
+    Operation {
+        before: &[EXEC],
+        command: &["undo"],
+    }
+    .survives(&PLACES, &["recover"], 30);
 }
 
 #[test]
 fn an_undo_of_what_is_in_no_commit_survives_a_kill_at_every_place() {
-    Operation { before: &[EXPLICIT], command: &["undo"] }.survives(&PLACES, &["recover"], 20);
+    Operation {
+        before: &[EXPLICIT],
+        command: &["undo"],
+    }
+    .survives(&PLACES, &["recover"], 20);
 }
 
 #[test]
 fn an_undo_of_a_checkpoint_survives_a_kill_at_every_place() {
-    Operation { before: &[EXPLICIT, &["checkpoint"]], command: &["undo"] }.survives(&PLACES, &["recover"], 20);
+    Operation {
+        before: &[EXPLICIT, &["checkpoint"]],
+        command: &["undo"],
+    }
+    .survives(&PLACES, &["recover"], 20);
 }
 
 #[test]
 fn a_redo_of_a_checkpoint_survives_a_kill_at_every_place() {
     let before: &[&[&str]] = &[EXPLICIT, &["checkpoint"], &["undo"]];
-    Operation { before, command: &["redo"] }.survives(&PLACES, &["recover"], 20);
+    Operation {
+        before,
+        command: &["redo"],
+    }
+    .survives(&PLACES, &["recover"], 20);
 }
 
 #[test]
 fn an_undo_of_several_operations_survives_a_kill_at_every_place() {
     let before: &[&[&str]] = &[&["exec", "--", "true"], EXPLICIT, &["checkpoint"]];
-    let scene = Operation { before, command: &["undo"] }.scene();
+    let scene = Operation {
+        before,
+        command: &["undo"],
+    }
+    .scene();
     let log = scene.project.piton(["log", "--format", "json"]).stdout();
     let first = log.lines().last().expect("a run").to_owned();
     let first: serde_json::Value = serde_json::from_str(&first).expect("JSON");
     let to = format!("{}/1", first["id"].as_str().expect("a name"));
     let command = Vec::leak(vec!["undo", "--to", String::leak(to)]);
-    Operation { before: &[], command }.survives_in(&scene, &PLACES, &["recover"], 30);
+    Operation {
+        before: &[],
+        command,
+    }
+    .survives_in(&scene, &PLACES, &["recover"], 30);
 }
 
 #[test]
 fn a_checkpoint_survives_a_kill_at_every_place() {
-    Operation { before: &[EXPLICIT], command: &["checkpoint"] }.survives(&PLACES, &["recover"], 20);
+    Operation {
+        before: &[EXPLICIT],
+        command: &["checkpoint"],
+    }
+    .survives(&PLACES, &["recover"], 20);
 }
 
 #[test]
 fn a_migration_of_several_scripts_that_is_committed_survives_a_kill_at_every_place() {
     let command = &["migrate", "--all", "--checkpoint", "auto"];
-    Operation { before: &[], command }.survives_in(&legacy(), &PLACES, &["recover"], 30);
+    Operation {
+        before: &[],
+        command,
+    }
+    .survives_in(&legacy(), &PLACES, &["recover"], 30);
 }
 
 #[test]
 fn a_migration_of_several_scripts_in_explicit_mode_survives_a_kill_at_every_place() {
-    Operation { before: &[], command: &["migrate", "--all"] }.survives_in(&legacy(), &PLACES, &["recover"], 20);
+    Operation {
+        before: &[],
+        command: &["migrate", "--all"],
+    }
+    .survives_in(&legacy(), &PLACES, &["recover"], 20);
 }
 
 #[test]
 fn an_undo_of_a_migration_survives_a_kill_at_every_place() {
     let scene = legacy();
     assert_eq!(scene.project.piton(["migrate", "--all"]).code(), Some(0));
-    Operation { before: &[], command: &["undo"] }.survives_in(&scene, &PLACES, &["recover"], 20);
+    Operation {
+        before: &[],
+        command: &["undo"],
+    }
+    .survives_in(&scene, &PLACES, &["recover"], 20);
 }
 
 /// Scripts that share a module and have a category, an uncommitted edit, and an untracked file.
@@ -269,8 +335,14 @@ pub(crate) fn legacy() -> Scene {
             ".ai/scripts/report.py",
             "from lib import words\n\n\ndef main(text: str):\n    return words.count(text)\n",
         )
-        .file(".ai/scripts/lib/words.py", "def count(text):\n    return len(text.split())\n")
-        .file(".ai/scripts/ops/clean.sh", "#!/usr/bin/env bash\n# Cleans\necho clean\n");
+        .file(
+            ".ai/scripts/lib/words.py",
+            "def count(text):\n    return len(text.split())\n",
+        )
+        .file(
+            ".ai/scripts/ops/clean.sh",
+            "#!/usr/bin/env bash\n# Cleans\necho clean\n",
+        );
     let scene = Scene::of(project);
     scene.project.bash("chmod +x .ai/scripts/ops/clean.sh; echo '# mine' >> .ai/scripts/report.py; mkdir .ai/scripts/new; printf 'def main():\\n    return 1\\n' > .ai/scripts/new/fresh.py");
     scene
@@ -288,30 +360,55 @@ fn the_next_command_recovers_by_itself() {
         "commit-applied",
         "lock-release",
     ];
-    Operation { before: &[], command: EXEC }.survives(&TOUCHED, &["exec", "--", "true"], 8);
+    Operation {
+        before: &[],
+        command: EXEC,
+    }
+    .survives(&TOUCHED, &["exec", "--", "true"], 8);
 }
 
 #[test]
 fn a_recovery_that_rolls_back_survives_a_kill() {
-    Operation { before: &[], command: EXEC }.survives_a_second_kill("tool-ended", 15);
+    Operation {
+        before: &[],
+        command: EXEC,
+    }
+    .survives_a_second_kill("tool-ended", 15);
 }
 
 #[test]
 fn a_recovery_of_a_commit_survives_a_kill() {
-    Operation { before: &[], command: EXEC }.survives_a_second_kill("commit-decided", 15);
+    Operation {
+        before: &[],
+        command: EXEC,
+    }
+    .survives_a_second_kill("commit-decided", 15);
 }
 
 #[test]
 fn a_recovery_of_an_undo_survives_a_kill() {
-    Operation { before: &[EXPLICIT], command: &["undo"] }.survives_a_second_kill("restore-path:3", 15);
+    Operation {
+        before: &[EXPLICIT],
+        command: &["undo"],
+    }
+    .survives_a_second_kill("restore-path:3", 15);
 }
 
 #[test]
 fn a_journal_that_cannot_be_written_is_a_failure_and_loses_nothing() {
     for operation in [
-        Operation { before: &[], command: EXEC },
-        Operation { before: &[], command: FAILING },
-        Operation { before: &[EXEC], command: &["undo"] },
+        Operation {
+            before: &[],
+            command: EXEC,
+        },
+        Operation {
+            before: &[],
+            command: FAILING,
+        },
+        Operation {
+            before: &[EXEC],
+            command: &["undo"],
+        },
     ] {
         let scene = operation.scene();
         let pictures = pictures(&scene, operation.command);
@@ -324,7 +421,10 @@ fn a_journal_that_cannot_be_written_is_a_failure_and_loses_nothing() {
                 if !said.contains("No space left") {
                     break;
                 }
-                assert!(!output.status.success(), "{armed}: a failure was called success\n{said}");
+                assert!(
+                    !output.status.success(),
+                    "{armed}: a failure was called success\n{said}"
+                );
                 assert_recovers(&scene, &["recover"], &pictures, &armed);
             }
         }
@@ -335,16 +435,28 @@ fn a_journal_that_cannot_be_written_is_a_failure_and_loses_nothing() {
 fn every_place_in_the_source_is_armed_by_these_tests() {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
     let mut found: Vec<String> = Vec::new();
-    for entry in walkdir::WalkDir::new(source).into_iter().map(|entry| entry.expect("an entry")) {
-        if entry.path().extension().is_some_and(|end| end == "rs") && !entry.path().ends_with("failpoint.rs") {
+    for entry in walkdir::WalkDir::new(source)
+        .into_iter()
+        .map(|entry| entry.expect("an entry"))
+    {
+        if entry.path().extension().is_some_and(|end| end == "rs")
+            && !entry.path().ends_with("failpoint.rs")
+        {
             let text = fs::read_to_string(entry.path()).expect("a source file");
-            let names = text.split("failpoint(\"").skip(1).filter_map(|rest| rest.split('"').next());
+            let names = text
+                .split("failpoint(\"")
+                .skip(1)
+                .filter_map(|rest| rest.split('"').next());
             found.extend(names.map(ToOwned::to_owned));
         }
     }
     found.sort();
     found.dedup();
-    let mut armed: Vec<String> = PLACES.iter().chain(&ELSEWHERE).map(|place| (*place).to_owned()).collect();
+    let mut armed: Vec<String> = PLACES
+        .iter()
+        .chain(&ELSEWHERE)
+        .map(|place| (*place).to_owned())
+        .collect();
     armed.sort();
     assert_eq!(found, armed);
 }

@@ -32,8 +32,10 @@ fn the_example_of_the_specification_is_understood() {
 
 #[test]
 fn a_directive_that_cannot_be_loaded_says_why() {
-    let project =
-        TestProject::new().file(".ai/directives/odd.md", "```xml\n<directive name=\"odd\" version=\"1.0.0\">\n```\n");
+    let project = TestProject::new().file(
+        ".ai/directives/odd.md",
+        "```xml\n<directive name=\"odd\" version=\"1.0.0\">\n```\n",
+    );
     cmd_snapshot!(project.piton(["directive", "show", "odd"]), @"
     success: false
     exit_code: 2

@@ -17,7 +17,12 @@ fn example() -> TestProject {
                 folders.push(path);
                 continue;
             }
-            let name = path.strip_prefix(&folder).expect("inside").to_str().expect("UTF-8").to_owned();
+            let name = path
+                .strip_prefix(&folder)
+                .expect("inside")
+                .to_str()
+                .expect("UTF-8")
+                .to_owned();
             project = project.file(&name, fs::read_to_string(&path).expect("text"));
         }
     }

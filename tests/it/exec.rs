@@ -13,7 +13,9 @@ fn project() -> TestProject {
 
 /// The printed events, one per line.
 fn events(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect()
 }
 
 #[test]
@@ -31,7 +33,10 @@ fn json_is_one_event_per_line_and_ends_with_the_run() {
         "echo out; echo 2 >> notes.txt",
     ]);
     let events = events(&ran.stdout());
-    let types: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
+    let types: Vec<&str> = events
+        .iter()
+        .filter_map(|event| event["type"].as_str())
+        .collect();
     assert_eq!(
         types,
         [
@@ -76,9 +81,9 @@ fn json_is_one_event_per_line_and_ends_with_the_run() {
 }
 
 #[test]
-fn a_failing_command_is_rolled_back_and_its_status_is_told() {
+fn a_failing_command_is_rolled_back_and_its_status_is_reported() {
     let project = project().ticking();
-    let ran = project.piton(["exec", "--", "sh", "-c", "echo 2 >> notes.txt; touch junk; exit 3"]);
+    let ran = project.exec("echo 2 >> notes.txt; touch junk; exit 3");
     cmd_snapshot!(ran, @"
     success: false
     exit_code: 3
@@ -93,10 +98,13 @@ fn a_failing_command_is_rolled_back_and_its_status_is_told() {
 }
 
 #[test]
-fn ctrl_c_ends_the_command_and_puts_its_changes_back() {
+fn ctrl_c_ends_the_command_and_rolls_back_its_changes() {
     let project = project();
     let script = "echo 2 >> notes.txt; touch started; sleep 600";
-    let mut child = project.command(["exec", "--", "sh", "-c", script]).spawn().expect("piton starts");
+    let mut child = project
+        .command(["exec", "--", "sh", "-c", script])
+        .spawn()
+        .expect("piton starts");
     while !project.root().join("started").exists() {
         thread::sleep(Duration::from_millis(20));
     }
@@ -117,4 +125,22 @@ fn a_step_without_changes_adds_no_objects() {
     assert_eq!(objects(), before);
     assert_eq!(project.git(["for-each-ref", "refs/piton"]), "");
     assert_eq!(project.git(["rev-list", "--count", "HEAD"]), "1\n");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_supervisor_of_a_command_is_a_copy_with_its_own_name_and_group() {
+    let project = project();
+    let script =
+        "cat /proc/$PPID/comm; cut -d' ' -f5 /proc/$PPID/stat; echo $PPID; ls /proc/$PPID/fd";
+    let ran = project.exec(script);
+    let printed = ran.stdout();
+    let mut lines = printed.lines();
+    assert_eq!(lines.next(), Some("piton-supervise"), "{ran}");
+    let (group, pid) = (lines.next(), lines.next());
+    assert!(pid.is_some());
+    assert_eq!(group, pid, "{ran}");
+    // It keeps nothing of the original open: three streams and what it has opened itself.
+    let descriptors = lines.take_while(|line| line.parse::<u32>().is_ok()).count();
+    assert!(descriptors < 10, "{ran}");
 }

@@ -4,7 +4,7 @@
 //! A step cannot be watched inside of another watched step, because the kernel allows one listener
 //! for system calls.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::{Ran, TestProject};
 use crate::run::terminal::at_a_terminal;
@@ -14,7 +14,11 @@ const PITON: &str = env!("CARGO_BIN_EXE_piton");
 /// A repository whose steps cannot be watched, because the outer command is watched.
 fn inner() -> TestProject {
     TestProject::new()
-        .tool("fails", "mutates_state: true", "echo step >> a.txt; echo step > made.txt; exit 1")
+        .tool(
+            "fails",
+            "mutates_state: true",
+            "echo step >> a.txt; echo step > made.txt; exit 1",
+        )
         .tool("works", "mutates_state: true", "echo step >> a.txt")
         .file("a.txt", "one\n")
         .committed()
@@ -25,16 +29,24 @@ fn inner() -> TestProject {
 fn unseen(project: &TestProject, words: &[&str]) -> Ran {
     let outer = TestProject::new().file("x", "x\n").committed();
     let root = project.root().display().to_string();
-    let mut command = project.command(["-C", outer.root().to_str().expect("a path"), "-q", "exec", "--"]);
+    let mut command = project.command([
+        "-C",
+        outer.root().to_str().expect("a path"),
+        "-q",
+        "exec",
+        "--",
+    ]);
     command.args([PITON, "-C", &root]).args(words);
     project.ran(command.output().expect("piton starts"))
 }
 
-fn last(ran: &Ran) -> Value {
-    serde_json::from_str(ran.stdout().lines().last().expect("a line")).expect("JSON")
-}
-
-const FAILS: &[&str] = &["exec", "--", "sh", "-c", "echo step >> a.txt; echo step > made.txt; exit 7"];
+const FAILS: &[&str] = &[
+    "exec",
+    "--",
+    "sh",
+    "-c",
+    "echo step >> a.txt; echo step > made.txt; exit 7",
+];
 
 #[test]
 fn without_a_terminal_the_files_are_kept_and_named_and_the_status_tells() {
@@ -42,14 +54,18 @@ fn without_a_terminal_the_files_are_kept_and_named_and_the_status_tells() {
         let project = inner();
         let ran = unseen(&project, words);
         assert_eq!(ran.code(), Some(1), "{ran}");
-        let told = "nothing was put back, because it is not known whose changes these are: another program already \
+        let told = "nothing was rolled back, because it is unknown who made these changes: another program already \
                     watches its system calls: Device or resource busy (os error 16); kept: `a.txt`, `made.txt` \
                     [NOT_ATTRIBUTED]";
         assert!(ran.stderr().contains(told), "{ran}");
         assert_eq!(project.read("a.txt"), "one\nstep\n", "{ran}");
         // Run the command that the hint names.
         let undo = ran.stderr();
-        let undo = undo.split('`').find(|part| part.starts_with("piton undo ")).expect("a hint").to_owned();
+        let undo = undo
+            .split('`')
+            .find(|part| part.starts_with("piton undo "))
+            .expect("a hint")
+            .to_owned();
         let undone = project.piton(undo.split(' ').skip(1));
         assert_eq!(undone.code(), Some(0), "{undone}");
         project.assert_clean();
@@ -59,13 +75,18 @@ fn without_a_terminal_the_files_are_kept_and_named_and_the_status_tells() {
 
 #[test]
 fn a_commit_says_that_it_may_hold_more_than_the_step() {
-    for words in
-        [&["exec", "--", "sh", "-c", "echo step >> a.txt"][..], &["tool", "run", "works", "--checkpoint", "auto"]]
-    {
+    for words in [
+        &["exec", "--", "sh", "-c", "echo step >> a.txt"][..],
+        &["tool", "run", "works", "--checkpoint", "auto"],
+    ] {
         let project = inner();
         let ran = unseen(&project, words);
         assert_eq!(ran.code(), Some(0), "{ran}");
-        assert!(ran.stderr().contains("it may hold changes of another process: another program"), "{ran}");
+        assert!(
+            ran.stderr()
+                .contains("it may contain changes of another process: another program"),
+            "{ran}"
+        );
         assert_eq!(project.git(["show", "HEAD:a.txt"]), "one\nstep\n");
     }
 }
@@ -88,12 +109,23 @@ fn unwatched_needs_no_answer() {
 
 #[test]
 fn at_a_terminal_the_person_is_asked() {
-    for (answer, code, text) in [("y\n", 7, "one\n"), ("n\n", 1, "one\nstep\n"), ("\n", 1, "one\nstep\n")] {
+    for (answer, code, text) in [
+        ("y\n", 7, "one\n"),
+        ("n\n", 1, "one\nstep\n"),
+        ("\n", 1, "one\nstep\n"),
+    ] {
         let project = inner();
         let outer = TestProject::new().file("x", "x\n").committed();
-        let (top, root) = (outer.root().display().to_string(), project.root().display().to_string());
+        let (top, root) = (
+            outer.root().display().to_string(),
+            project.root().display().to_string(),
+        );
         let words = [&["-C", &top, "-q", "exec", "--", PITON, "-C", &root], FAILS].concat();
-        let talk = json!([["  a.txt\r\n  made.txt\r\nPut all of them back? [y/N] ", "type", answer]]);
+        let talk = json!([[
+            "  a.txt\r\n  made.txt\r\nRoll back all of them? [y/N] ",
+            "type",
+            answer
+        ]]);
         let seen = at_a_terminal(&project, &talk, &words);
         assert_eq!(seen.status, Some(code), "{}", seen.seen);
         assert_eq!(project.read("a.txt"), text, "{answer:?} {}", seen.seen);
@@ -119,9 +151,21 @@ fn a_recovery_without_the_record_of_the_step_keeps_what_may_be_the_users() {
 #[test]
 fn a_violation_is_still_a_denial() {
     let project = inner();
-    let ran =
-        unseen(&project, &["--format", "json", "exec", "--writes", "b/**", "--", "sh", "-c", "echo step >> a.txt"]);
+    let ran = unseen(
+        &project,
+        &[
+            "--format",
+            "json",
+            "exec",
+            "--writes",
+            "b/**",
+            "--",
+            "sh",
+            "-c",
+            "echo step >> a.txt",
+        ],
+    );
     assert_eq!(ran.code(), Some(3), "{ran}");
-    assert_eq!(last(&ran)["error"]["code"], "NOT_ATTRIBUTED", "{ran}");
+    assert_eq!(ran.last_json()["error"]["code"], "NOT_ATTRIBUTED", "{ran}");
     assert_eq!(project.read("a.txt"), "one\nstep\n", "{ran}");
 }

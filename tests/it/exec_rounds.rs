@@ -35,16 +35,30 @@ fn name(dice: &mut Dice, owner: char) -> String {
 /// The files of the user or the step, as they are on disk.
 fn on_disk(root: &Path, owner: char) -> Files {
     let is_walked = |entry: &walkdir::DirEntry| entry.file_name() != ".git";
-    let entries = walkdir::WalkDir::new(root).into_iter().filter_entry(is_walked).map(|entry| entry.expect("an entry"));
+    let entries = walkdir::WalkDir::new(root)
+        .into_iter()
+        .filter_entry(is_walked)
+        .map(|entry| entry.expect("an entry"));
     let is_theirs = |entry: &walkdir::DirEntry| {
         entry.file_type().is_file() && entry.file_name().to_string_lossy().starts_with(owner)
     };
     entries
         .filter(is_theirs)
         .map(|entry| {
-            let path = entry.path().strip_prefix(root).expect("below").display().to_string();
+            let path = entry
+                .path()
+                .strip_prefix(root)
+                .expect("below")
+                .display()
+                .to_string();
             let is_executable = entry.metadata().expect("a file").permissions().mode() & 0o100 != 0;
-            (path, (fs::read_to_string(entry.path()).expect("text"), is_executable))
+            (
+                path,
+                (
+                    fs::read_to_string(entry.path()).expect("text"),
+                    is_executable,
+                ),
+            )
         })
         .collect()
 }
@@ -87,7 +101,8 @@ impl User<'_> {
             }
             (6, Some(known)) => {
                 let to = name(&mut self.dice, 'u');
-                fs::create_dir_all(self.root.join(&to).parent().expect("a folder")).expect("a folder");
+                fs::create_dir_all(self.root.join(&to).parent().expect("a folder"))
+                    .expect("a folder");
                 if fs::rename(&file, self.root.join(&to)).is_ok() {
                     self.files.remove(&path);
                     self.files.insert(to, known);
@@ -111,7 +126,10 @@ impl User<'_> {
     fn save(&self, file: &Path, text: &str, is_executable: bool) {
         let folder = file.parent().expect("a folder");
         // A roll back may remove the folder at this moment, so try again.
-        while fs::create_dir_all(folder).and_then(|()| fs::write(file, text)).is_err() {
+        while fs::create_dir_all(folder)
+            .and_then(|()| fs::write(file, text))
+            .is_err()
+        {
             assert!(self.root.exists());
         }
         if is_executable {
@@ -126,8 +144,16 @@ fn step(dice: &mut Dice, before: &Files) -> (String, Files) {
     let mut script = String::from("set -e\n");
     for _ in 0..3 + dice.roll(8) {
         let path = name(dice, 's');
-        let folder = Path::new(&path).parent().expect("a folder").display().to_string();
-        let folder = if folder.is_empty() { ".".to_owned() } else { folder };
+        let folder = Path::new(&path)
+            .parent()
+            .expect("a folder")
+            .display()
+            .to_string();
+        let folder = if folder.is_empty() {
+            ".".to_owned()
+        } else {
+            folder
+        };
         let text = format!("step {}", dice.roll(1_000_000));
         let known = files.get(&path).cloned();
         match (dice.roll(6), known) {
@@ -137,7 +163,10 @@ fn step(dice: &mut Dice, before: &Files) -> (String, Files) {
                 files.insert(path, (format!("{old}{text}\n"), is_executable));
             }
             (2, _) => {
-                let _ = writeln!(script, "mkdir -p {folder}; echo '{text}' > {path}.x; mv -f {path}.x {path}");
+                let _ = writeln!(
+                    script,
+                    "mkdir -p {folder}; echo '{text}' > {path}.x; mv -f {path}.x {path}"
+                );
                 files.insert(path, (format!("{text}\n"), false));
             }
             (3, Some(_)) => {
@@ -157,7 +186,10 @@ fn step(dice: &mut Dice, before: &Files) -> (String, Files) {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "`scripts/torture` shows how much was tried")]
+#[expect(
+    clippy::print_stdout,
+    reason = "`scripts/torture` shows how much was tried"
+)]
 fn a_user_who_works_beside_steps_loses_nothing_and_nothing_is_swept_into_commits() {
     let rounds = asked("PITON_TORTURE_ROUNDS").unwrap_or(12);
     let seed = asked("PITON_TORTURE_SEED").unwrap_or(20_261_117);
@@ -192,11 +224,26 @@ fn a_user_who_works_beside_steps_loses_nothing_and_nothing_is_swept_into_commits
         let told = format!("round {round} of seed {seed}: {script}\n{ran}");
         assert_eq!(ran.code(), Some(exit), "{told}");
         assert_eq!(on_disk(&root, 'u'), user.files, "the user's files, {told}");
-        let expected = if exit == 0 { &steps_after } else { &steps_before };
-        assert_eq!(on_disk(&root, 's'), *expected, "the files of the step, {told}");
+        let expected = if exit == 0 {
+            &steps_after
+        } else {
+            &steps_before
+        };
+        assert_eq!(
+            on_disk(&root, 's'),
+            *expected,
+            "the files of the step, {told}"
+        );
         let changed = project.git(["diff", "--name-only", start.trim(), "HEAD"]);
-        let is_steps = |path: &str| path.rsplit('/').next().is_some_and(|name| name.starts_with('s'));
-        assert!(changed.lines().all(is_steps), "swept into the commit: {changed}, {told}");
+        let is_steps = |path: &str| {
+            path.rsplit('/')
+                .next()
+                .is_some_and(|name| name.starts_with('s'))
+        };
+        assert!(
+            changed.lines().all(is_steps),
+            "swept into the commit: {changed}, {told}"
+        );
         assert!(exit == 0 || changed.is_empty(), "{told}");
         commits += u64::from(!changed.is_empty());
         edits += user.edits;

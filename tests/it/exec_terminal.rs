@@ -29,16 +29,30 @@ struct Seen {
 }
 
 fn project() -> TestProject {
-    TestProject::new().file("notes.txt", "one\n").committed().variable("TERM", "xterm")
+    TestProject::new()
+        .file("notes.txt", "one\n")
+        .committed()
+        .variable("TERM", "xterm")
 }
 
 fn at_a_terminal(project: &TestProject, talk: &Value, program: &str, words: &[&str]) -> Seen {
     let talk = talk.to_string();
     let mut command = project.hermetic("python3", &project.root());
-    let output = command.args(["-I", "-c", TERMINAL, &talk, program]).args(words).output().expect("python3 starts");
+    let output = command
+        .args(["-I", "-c", TERMINAL, &talk, program])
+        .args(words)
+        .output()
+        .expect("python3 starts");
     let text = String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n");
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    Seen { status: output.status.code(), text }
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Seen {
+        status: output.status.code(),
+        text,
+    }
 }
 
 fn exec(project: &TestProject, talk: &Value, command: &[&str]) -> Seen {
@@ -48,8 +62,13 @@ fn exec(project: &TestProject, talk: &Value, command: &[&str]) -> Seen {
 
 /// An interactive shell with piton on its `PATH`.
 fn shell(project: &TestProject, talk: &Value) -> Seen {
-    let folder = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").display().to_string();
-    let start = format!("export PATH='{folder}':$PATH PS1='PROMPT> '; exec bash --norc --noprofile -i");
+    let folder = Path::new(env!("CARGO_BIN_EXE_piton"))
+        .parent()
+        .expect("a folder")
+        .display()
+        .to_string();
+    let start =
+        format!("export PATH='{folder}':$PATH PS1='PROMPT> '; exec bash --norc --noprofile -i");
     at_a_terminal(project, talk, "/bin/bash", &["-c", &start])
 }
 
@@ -64,7 +83,12 @@ fn the_command_has_the_terminal_its_size_and_its_foreground() {
         open('notes.txt', 'a').write('two\\n')";
     let seen = exec(&project, &json!([]), &["python3", "-c", script]);
     assert_eq!(seen.status, Some(0), "{}", seen.text);
-    for line in ["tty [True, True, True] True\n", "group True True\n", "columns=99, lines=33", "committed "] {
+    for line in [
+        "tty [True, True, True] True\n",
+        "group True True\n",
+        "columns=99, lines=33",
+        "committed ",
+    ] {
         assert!(seen.text.contains(line), "{line} is not in {}", seen.text);
     }
     project.assert_clean();
@@ -74,36 +98,53 @@ fn the_command_has_the_terminal_its_size_and_its_foreground() {
 fn the_command_reads_what_is_typed() {
     let project = project();
     let script = "printf 'name? '; read name; echo \"hello $name\"; echo $name >> notes.txt";
-    let seen = exec(&project, &json!([["name? ", "Ada\n"]]), &["sh", "-c", script]);
+    let seen = exec(
+        &project,
+        &json!([["name? ", "Ada\n"]]),
+        &["sh", "-c", script],
+    );
     assert_eq!(seen.status, Some(0), "{}", seen.text);
     assert!(seen.text.contains("hello Ada\n"), "{}", seen.text);
     assert_eq!(project.git(["show", "HEAD:notes.txt"]), "one\nAda\n");
 }
 
 #[test]
-fn ctrl_c_ends_the_command_which_is_put_back() {
+fn ctrl_c_ends_the_command_which_is_rolled_back() {
     let project = project();
     // A single process: a shell that is interrupted just before it starts `sleep` would wait for
     // `sleep` to end.
     let script = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL); \
                   open('notes.txt', 'a').write('two\\n'); print('rea' + 'dy', flush=True); time.sleep(600)";
-    let seen = exec(&project, &json!([["ready", "\u{3}"]]), &["python3", "-c", script]);
+    let seen = exec(
+        &project,
+        &json!([["ready", "\u{3}"]]),
+        &["python3", "-c", script],
+    );
     assert_eq!(seen.status, Some(130), "{}", seen.text);
-    assert!(seen.text.contains("`python3` was interrupted"), "{}", seen.text);
+    assert!(
+        seen.text.contains("`python3` was interrupted"),
+        "{}",
+        seen.text
+    );
     project.assert_clean();
 }
 
 #[test]
-fn a_command_that_deals_with_ctrl_c_itself_goes_on() {
+fn a_command_that_deals_with_ctrl_c_itself_continues() {
     let project = project();
-    let script = "trap 'echo caught >> notes.txt; exit 0' INT; echo rea''dy; while :; do sleep 0.05; done";
-    let seen = exec(&project, &json!([["ready", "\u{3}"]]), &["sh", "-c", script]);
+    let script =
+        "trap 'echo caught >> notes.txt; exit 0' INT; echo rea''dy; while :; do sleep 0.05; done";
+    let seen = exec(
+        &project,
+        &json!([["ready", "\u{3}"]]),
+        &["sh", "-c", script],
+    );
     assert_eq!(seen.status, Some(0), "{}", seen.text);
     assert_eq!(project.git(["show", "HEAD:notes.txt"]), "one\ncaught\n");
 }
 
 #[test]
-fn ctrl_z_gives_the_shell_its_terminal_back_and_fg_goes_on() {
+fn ctrl_z_gives_the_shell_its_terminal_back_and_fg_continues() {
     let project = project();
     let line = "piton exec -- sh -c 'echo two >> notes.txt; echo rea\"\"dy; read word; echo g\"\"ot-$word'\n";
     let talk = json!([
@@ -122,13 +163,16 @@ fn ctrl_z_gives_the_shell_its_terminal_back_and_fg_goes_on() {
 }
 
 #[test]
-fn in_the_background_the_command_goes_on_and_is_stopped_when_it_reads() {
+fn in_the_background_the_command_continues_and_is_stopped_when_it_reads() {
     let project = project();
     let line = "piton exec -- sh -c 'echo two >> notes.txt; until [ -e ~/go ]; do sleep 0.02; done; \
                 read word; echo g\"\"ot-$word' &\n";
     let talk = json!([
         ["PROMPT> ", line],
-        ["PROMPT> ", "touch ~/go; until jobs | grep Stop''ped; do sleep 0.02; done\n"],
+        [
+            "PROMPT> ",
+            "touch ~/go; until jobs | grep Stop''ped; do sleep 0.02; done\n"
+        ],
         ["Stopped", "fg\n"],
         ["piton exec -- sh", "hello\n"],
         ["got-hello", ""],
@@ -145,12 +189,19 @@ fn a_shell_inside_has_job_control_of_its_own() {
     let talk = json!([
         ["bash-", "sh -c 'echo rea\"\"dy; exec sleep 600'\n"],
         ["ready", "\u{1a}"],
-        ["Stopped", "kill %1; echo two >> notes.txt; ls --color=auto -d .git\n"],
+        [
+            "Stopped",
+            "kill %1; echo two >> notes.txt; ls --color=auto -d .git\n"
+        ],
         ["\u{1b}[01;34m.git", "exit\n"],
     ]);
     let seen = exec(&project, &talk, &["bash", "--norc", "--noprofile", "-i"]);
     assert!(!seen.text.contains("no job control"), "{}", seen.text);
-    assert!(seen.text.contains("Stopped") && seen.text.contains("committed "), "{}", seen.text);
+    assert!(
+        seen.text.contains("Stopped") && seen.text.contains("committed "),
+        "{}",
+        seen.text
+    );
     assert_eq!(project.git(["show", "HEAD:notes.txt"]), "one\ntwo\n");
 }
 
@@ -166,8 +217,13 @@ fn the_modes_of_the_terminal_come_back_after_a_command_that_was_killed() {
 #[test]
 fn a_pager_that_piton_writes_to_keeps_the_terminal() {
     let project = project();
-    let line = "piton exec -- sh -c 'echo out' | (cat; read word < /dev/tty; echo p\"\"ager-$word)\n";
-    let talk = json!([["PROMPT> ", line], ["no changes", "key\n"], ["pager-key", "exit 7\n"]]);
+    let line =
+        "piton exec -- sh -c 'echo out' | (cat; read word < /dev/tty; echo p\"\"ager-$word)\n";
+    let talk = json!([
+        ["PROMPT> ", line],
+        ["no changes", "key\n"],
+        ["pager-key", "exit 7\n"]
+    ]);
     let seen = shell(&project, &talk);
     assert_eq!(seen.status, Some(7), "{}", seen.text);
 }

@@ -1,7 +1,9 @@
 //! Regression tests for faults that people found by reading and trying.
 
 mod attributes;
+mod failing_disk;
 mod ignored;
+mod index_stats;
 mod line_ends;
 mod modes;
 mod order;
@@ -21,7 +23,10 @@ use std::time::Duration;
 use crate::harness::TestProject;
 
 fn project() -> TestProject {
-    TestProject::new().file("a.txt", "a\n").file("k.txt", "k\n").committed()
+    TestProject::new()
+        .file("a.txt", "a\n")
+        .file("k.txt", "k\n")
+        .committed()
 }
 
 /// Runs a command line that has to succeed.
@@ -32,24 +37,40 @@ fn run(project: &TestProject, words: &[&str]) {
 
 /// The permission bits of a file or folder.
 fn bits(project: &TestProject, path: &str) -> u32 {
-    fs::metadata(project.root().join(path)).expect("a file").permissions().mode() & 0o7777
+    fs::metadata(project.root().join(path))
+        .expect("a file")
+        .permissions()
+        .mode()
+        & 0o7777
 }
 
 /// The name of the newest step, as `piton undo` and `piton restore` take it.
 fn name_of_newest_step(project: &TestProject) -> String {
     let log = project.piton(["log", "--format", "json"]);
     assert_eq!(log.code(), Some(0), "{log}");
-    let newest: serde_json::Value =
-        log.stdout().lines().next().and_then(|line| serde_json::from_str(line).ok()).expect("a run");
+    let newest: serde_json::Value = log
+        .stdout()
+        .lines()
+        .next()
+        .and_then(|line| serde_json::from_str(line).ok())
+        .expect("a run");
     let steps = newest["steps"].as_array().expect("steps");
-    steps.last().and_then(|step| step["id"].as_str()).expect("a step").to_owned()
+    steps
+        .last()
+        .and_then(|step| step["id"].as_str())
+        .expect("a step")
+        .to_owned()
 }
 
 /// Starts a step that waits, and kills piton meanwhile.
 fn killed_while_running(project: &TestProject, flags: &[&str], script: &str) {
     let script = format!("{script}; touch ../tmp/started; sleep 600");
     let words = [&["exec"], flags, &["--", "sh", "-c", &script]].concat();
-    let mut child = project.command(words).stderr(Stdio::null()).spawn().expect("piton starts");
+    let mut child = project
+        .command(words)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("piton starts");
     while !project.root().join("../tmp/started").exists() {
         thread::sleep(Duration::from_millis(10));
     }
@@ -58,31 +79,72 @@ fn killed_while_running(project: &TestProject, flags: &[&str], script: &str) {
 }
 
 fn armed(project: &TestProject, place: &str, words: &[&str]) {
-    let output = project.command(words).env("PITON_FAILPOINT", place).output().expect("piton starts");
+    let output = project
+        .command(words)
+        .env("PITON_FAILPOINT", place)
+        .output()
+        .expect("piton starts");
     assert_eq!(output.status.code(), None, "{place} was not reached");
 }
 
 #[test]
 fn a_step_of_another_work_tree_is_neither_restored_nor_undone_here() {
     let project = project();
-    run(&project, &["exec", "--", "sh", "-c", "echo here > here.txt"]);
+    run(
+        &project,
+        &["exec", "--", "sh", "-c", "echo here > here.txt"],
+    );
     let here = project.git(["rev-parse", "HEAD"]);
     project.git(["worktree", "add", "--quiet", "-b", "other", "../other"]);
-    run(&project, &["-C", "../other", "exec", "--", "sh", "-c", "echo there > there.txt"]);
+    run(
+        &project,
+        &[
+            "-C",
+            "../other",
+            "exec",
+            "--",
+            "sh",
+            "-c",
+            "echo there > there.txt",
+        ],
+    );
     for words in [["restore", here.trim()], ["undo", here.trim()]] {
         let refused = project.piton([&["-C", "../other"], words.as_slice()].concat());
         assert_eq!(refused.code(), Some(1), "{refused}");
-        assert!(refused.stderr().contains("it was made in another work tree"), "{refused}");
+        assert!(
+            refused
+                .stderr()
+                .contains("it was made in another work tree"),
+            "{refused}"
+        );
     }
-    assert_eq!(fs::read_to_string(project.root().join("../other/there.txt")).expect("a file"), "there\n");
+    assert_eq!(
+        fs::read_to_string(project.root().join("../other/there.txt")).expect("a file"),
+        "there\n"
+    );
     project.assert_clean();
 }
 
 #[test]
-fn an_undo_after_a_crash_takes_back_what_was_cut_off() {
+fn an_undo_after_a_crash_undoes_what_was_interrupted() {
     let project = project();
-    run(&project, &["exec", "--name", "good", "--", "sh", "-c", "echo good > good.txt"]);
-    killed_while_running(&project, &["--checkpoint", "explicit", "--name", "bad"], "echo bad > bad.txt");
+    run(
+        &project,
+        &[
+            "exec",
+            "--name",
+            "good",
+            "--",
+            "sh",
+            "-c",
+            "echo good > good.txt",
+        ],
+    );
+    killed_while_running(
+        &project,
+        &["--checkpoint", "explicit", "--name", "bad"],
+        "echo bad > bad.txt",
+    );
     run(&project, &["undo"]);
     assert_eq!(project.read("good.txt"), "good\n");
     assert!(!project.root().join("bad.txt").exists());
@@ -119,7 +181,11 @@ fn a_folder_among_the_temporary_files_does_not_block_commands() {
 fn a_decided_commit_is_finished_beside_what_the_user_staged_since() {
     for place in ["commit-decided", "commit-ref-moved"] {
         let project = project();
-        armed(&project, place, &["exec", "--", "sh", "-c", "echo step > a.txt"]);
+        armed(
+            &project,
+            place,
+            &["exec", "--", "sh", "-c", "echo step > a.txt"],
+        );
         let _ = fs::remove_file(project.root().join(".git/index.lock"));
         let project = project.file("a.txt", "mine\n");
         project.git(["add", "a.txt"]);
@@ -140,8 +206,11 @@ fn a_branch_that_is_switched_while_hooks_run_gets_no_commit() {
     fs::create_dir_all(hook.parent().expect("a folder")).expect("a folder");
     fs::write(&hook, "#!/bin/sh\ngit symbolic-ref HEAD refs/heads/other\n").expect("a hook");
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("executable");
-    let (main, other) = (project.git(["rev-parse", "main"]), project.git(["rev-parse", "other"]));
-    let failed = project.piton(["exec", "--", "sh", "-c", "echo x > x.txt"]);
+    let (main, other) = (
+        project.git(["rev-parse", "main"]),
+        project.git(["rev-parse", "other"]),
+    );
+    let failed = project.exec("echo x > x.txt");
     assert_eq!(failed.code(), Some(1), "{failed}");
     assert!(failed.stderr().contains("BRANCH_SWITCHED"), "{failed}");
     assert_eq!(project.git(["rev-parse", "main"]), main);
@@ -151,12 +220,18 @@ fn a_branch_that_is_switched_while_hooks_run_gets_no_commit() {
 
 #[test]
 fn ignored_files_in_the_way_stop_an_undo_and_a_hard_roll_back_before_they_begin() {
-    let project = TestProject::new().file("build", "a file\n").file("a.txt", "one\n").committed();
+    let project = TestProject::new()
+        .file("build", "a file\n")
+        .file("a.txt", "one\n")
+        .committed();
     let first = project.git(["rev-parse", "HEAD"]);
     let script = "rm build; echo build/ > .gitignore; echo two > a.txt";
     run(&project, &["exec", "--", "sh", "-c", script]);
     let project = project.file("build/o", "ignored\n");
-    for words in [vec!["undo"], vec!["rollback", "--hard", first.trim(), "--yes"]] {
+    for words in [
+        vec!["undo"],
+        vec!["rollback", "--hard", first.trim(), "--yes"],
+    ] {
         let refused = project.piton(&words);
         assert_eq!(refused.code(), Some(1), "{refused}");
         assert!(refused.stderr().contains("`build`"), "{refused}");
@@ -186,10 +261,18 @@ fn a_path_that_does_not_exist_is_no_checkpoint() {
     let project = project().file("a.txt", "changed\n");
     let refused = project.piton(["checkpoint", "a.txt", "nofile"]);
     assert_eq!(refused.code(), Some(2), "{refused}");
-    assert!(refused.stderr().contains("there is no file or folder `nofile`"), "{refused}");
+    assert!(
+        refused
+            .stderr()
+            .contains("there is no file or folder `nofile`"),
+        "{refused}"
+    );
     assert_eq!(project.git(["rev-list", "--count", "HEAD"]), "1\n");
     project.bash("rm k.txt");
     run(&project, &["checkpoint", "k.txt"]);
-    assert_eq!(project.git(["show", "--format=", "--name-status", "HEAD"]), "D\tk.txt\n");
+    assert_eq!(
+        project.git(["show", "--format=", "--name-status", "HEAD"]),
+        "D\tk.txt\n"
+    );
     assert_eq!(project.git(["status", "--porcelain"]), " M a.txt\n");
 }

@@ -12,7 +12,9 @@ use crate::harness::{Ran, TestProject};
 
 /// A typical filter that converts letters and records each run.
 fn upper(attributes: &str) -> TestProject {
-    let project = TestProject::new().file(".gitattributes", attributes).file("plain.txt", "plain\n");
+    let project = TestProject::new()
+        .file(".gitattributes", attributes)
+        .file("plain.txt", "plain\n");
     project.bash(
         "git config filter.up.clean 'echo clean >> ../trace; tr a-z A-Z'
          git config filter.up.smudge 'echo smudge >> ../trace; tr A-Z a-z'
@@ -23,7 +25,10 @@ fn upper(attributes: &str) -> TestProject {
 
 /// How often filters ran since the last call.
 fn traces(project: &TestProject) -> usize {
-    project.bash("cat ../trace 2>/dev/null || true; rm -f ../trace").lines().count()
+    project
+        .bash("cat ../trace 2>/dev/null || true; rm -f ../trace")
+        .lines()
+        .count()
 }
 
 #[track_caller]
@@ -38,7 +43,9 @@ fn exec(project: &TestProject, script: &str) -> Ran {
 fn assert_as_git(project: &TestProject, script: &str) -> Ran {
     twin(project);
     let ran = exec(project, script);
-    project.bash(&format!("cd ../twin; {script}\ngit add -A; git commit -qm twin"));
+    project.bash(&format!(
+        "cd ../twin; {script}\ngit add -A; git commit -qm twin"
+    ));
     assert_same_as_twin(project);
     ran
 }
@@ -50,9 +57,21 @@ fn twin(project: &TestProject) {
 
 #[track_caller]
 fn assert_same_as_twin(project: &TestProject) {
-    for question in ["git rev-parse 'HEAD^{tree}'", "git ls-files -s", "git status --porcelain"] {
-        let (ours, theirs) = (project.bash(question), project.bash(&format!("cd ../twin; {question}")));
-        assert_eq!(ours, theirs, "{question}\n{}", project.bash("git diff HEAD; git show HEAD"));
+    for question in [
+        "git rev-parse 'HEAD^{tree}'",
+        "git ls-files -s",
+        "git status --porcelain",
+    ] {
+        let (ours, theirs) = (
+            project.bash(question),
+            project.bash(&format!("cd ../twin; {question}")),
+        );
+        assert_eq!(
+            ours,
+            theirs,
+            "{question}\n{}",
+            project.bash("git diff HEAD; git show HEAD")
+        );
     }
     project.git(["fsck", "--full", "--strict"]);
 }
@@ -67,11 +86,21 @@ fn piton(project: &TestProject, arguments: &[&str]) -> Ran {
 #[test]
 fn a_step_commits_what_the_filter_makes_of_its_files() {
     let project = upper("*.up filter=up\n");
-    assert_as_git(&project, "echo two >> a.up; echo new > b.up; mkdir d; echo deep > d/c.up; echo p >> plain.txt");
+    assert_as_git(
+        &project,
+        "echo two >> a.up; echo new > b.up; mkdir d; echo deep > d/c.up; echo p >> plain.txt",
+    );
     assert_eq!(project.git(["show", "HEAD:b.up"]), "NEW\n");
-    assert_eq!(project.read("b.up"), "new\n", "the file on disk stays as the step wrote it");
+    assert_eq!(
+        project.read("b.up"),
+        "new\n",
+        "the file on disk stays as the step wrote it"
+    );
     assert_as_git(&project, "rm a.up; git mv b.up e.up; chmod +x d/c.up");
-    assert_as_git(&project, "printf 'x\\n' > 'd/a name.up'; ln -s a.up link.up");
+    assert_as_git(
+        &project,
+        "printf 'x\\n' > 'd/a name.up'; ln -s a.up link.up",
+    );
     project.assert_clean();
 }
 
@@ -80,7 +109,7 @@ fn no_filter_runs_for_files_that_no_step_changed() {
     let project = upper("*.up filter=up\n");
     exec(&project, "echo p >> plain.txt");
     exec(&project, "true");
-    assert_eq!(project.piton(["exec", "--", "sh", "-c", "echo q >> plain.txt; exit 1"]).code(), Some(1));
+    assert_eq!(project.exec("echo q >> plain.txt; exit 1").code(), Some(1));
     piton(&project, &["undo"]);
     piton(&project, &["status"]);
     assert_eq!(traces(&project), 0);
@@ -89,10 +118,11 @@ fn no_filter_runs_for_files_that_no_step_changed() {
 }
 
 #[test]
-fn a_failing_step_is_put_back_byte_by_byte_without_a_filter() {
+fn a_failing_step_is_rolled_back_byte_by_byte_without_a_filter() {
     let project = upper("*.up filter=up\n");
-    project.bash("printf 'MiXed\\n' > a.up; git add a.up; printf 'Dirty\\n' > a.up; rm -f ../trace");
-    let ran = project.piton(["exec", "--", "sh", "-c", "echo gone > a.up; echo n > n.up; exit 7"]);
+    project
+        .bash("printf 'MiXed\\n' > a.up; git add a.up; printf 'Dirty\\n' > a.up; rm -f ../trace");
+    let ran = project.exec("echo gone > a.up; echo n > n.up; exit 7");
     assert_eq!(ran.code(), Some(7), "{ran}");
     assert_eq!(project.read("a.up"), "Dirty\n");
     assert_eq!(project.files(), [".gitattributes", "a.up", "plain.txt"]);
@@ -107,14 +137,29 @@ fn undo_and_redo_give_the_bytes_that_were_on_disk() {
     exec(&project, "printf 'Two\\n' > a.up; echo New > b.up");
     let second = project.git(["rev-parse", "HEAD^{tree}"]);
     piton(&project, &["undo"]);
-    assert_eq!((project.read("a.up").as_str(), project.git(["rev-parse", "HEAD^{tree}"])), ("one\n", first));
+    assert_eq!(
+        (
+            project.read("a.up").as_str(),
+            project.git(["rev-parse", "HEAD^{tree}"])
+        ),
+        ("one\n", first)
+    );
     project.assert_clean();
     piton(&project, &["redo"]);
-    assert_eq!((project.read("a.up").as_str(), project.git(["rev-parse", "HEAD^{tree}"])), ("Two\n", second));
+    assert_eq!(
+        (
+            project.read("a.up").as_str(),
+            project.git(["rev-parse", "HEAD^{tree}"])
+        ),
+        ("Two\n", second)
+    );
     project.assert_clean();
     exec(&project, "rm a.up b.up");
     piton(&project, &["undo"]);
-    assert_eq!((project.read("a.up").as_str(), project.read("b.up").as_str()), ("Two\n", "New\n"));
+    assert_eq!(
+        (project.read("a.up").as_str(), project.read("b.up").as_str()),
+        ("Two\n", "New\n")
+    );
     project.assert_clean();
 }
 
@@ -123,7 +168,11 @@ fn a_hard_roll_back_writes_files_as_git_checks_them_out() {
     let project = upper("*.up filter=up\n");
     exec(&project, "echo two > a.up; echo b > b.up");
     exec(&project, "git rm -q .gitattributes; echo three > a.up");
-    assert_eq!(project.git(["show", "HEAD:a.up"]), "three\n", "without attributes nothing is converted");
+    assert_eq!(
+        project.git(["show", "HEAD:a.up"]),
+        "three\n",
+        "without attributes nothing is converted"
+    );
     project.bash("rm -rf ../twin; cp -a . ../twin; cd ../twin; git reset -q --hard HEAD~2");
     piton(&project, &["rollback", "--hard", "HEAD~2", "--yes"]);
     assert_eq!(project.read("a.up"), "one\n");
@@ -133,7 +182,10 @@ fn a_hard_roll_back_writes_files_as_git_checks_them_out() {
 #[test]
 fn line_ends_ident_and_a_filter_work_together() {
     let project = upper("*.up filter=up text eol=crlf ident\n* text=auto\n");
-    assert_as_git(&project, r"printf '$Id$ a\r\nb\r\n' > i.up; printf 'x\r\ny\n' > a.up; printf 'p\r\n' > plain.txt");
+    assert_as_git(
+        &project,
+        r"printf '$Id$ a\r\nb\r\n' > i.up; printf 'x\r\ny\n' > a.up; printf 'p\r\n' > plain.txt",
+    );
     piton(&project, &["undo"]);
     assert_eq!(project.git(["diff", "HEAD~2", "--stat"]), "");
     assert_eq!(project.git(["status", "--porcelain"]), "");
@@ -141,9 +193,13 @@ fn line_ends_ident_and_a_filter_work_together() {
 
 #[test]
 fn macros_and_quoted_patterns_are_no_way_around_a_filter() {
-    let project =
-        upper("[attr]large filter=up\n*.big large\n\"with space.*\" filter=up\n*.up filter=up\nno.up -filter\n");
-    assert_as_git(&project, "echo m > m.big; echo s > 'with space.txt'; echo n > no.up");
+    let project = upper(
+        "[attr]large filter=up\n*.big large\n\"with space.*\" filter=up\n*.up filter=up\nno.up -filter\n",
+    );
+    assert_as_git(
+        &project,
+        "echo m > m.big; echo s > 'with space.txt'; echo n > no.up",
+    );
     assert_eq!(project.git(["show", "HEAD:m.big"]), "M\n");
     assert_eq!(project.git(["show", "HEAD:with space.txt"]), "S\n");
     assert_eq!(project.git(["show", "HEAD:no.up"]), "n\n");
@@ -167,36 +223,60 @@ fn attributes_that_a_step_adds_changes_or_removes_count_as_with_git() {
     assert_eq!(project.git(["show", "HEAD:c.big"]), "FIVE\n");
     // Disk and HEAD are as before. They have differed since the second step, which removed the
     // filter of `*.up`; git checks the content of a file that was just written, and reports it.
-    assert_eq!((project.read("b.up").as_str(), project.git(["show", "HEAD:b.up"]).as_str()), ("two\n", "TWO\n"));
+    assert_eq!(
+        (
+            project.read("b.up").as_str(),
+            project.git(["show", "HEAD:b.up"]).as_str()
+        ),
+        ("two\n", "TWO\n")
+    );
     assert_eq!(project.git(["status", "--porcelain"]), " M b.up\n");
 }
 
 #[test]
 fn a_file_that_was_committed_before_its_filter_is_converted_when_it_changes() {
     let project = upper("*.txt -filter\n");
-    project.bash("echo '*.up filter=up' > .gitattributes; git add .gitattributes; git commit -qm filter");
+    project.bash(
+        "echo '*.up filter=up' > .gitattributes; git add .gitattributes; git commit -qm filter",
+    );
     assert_as_git(&project, "echo other >> plain.txt");
     assert_eq!(project.git(["show", "HEAD:a.up"]), "one\n");
     assert_as_git(&project, "echo two >> a.up");
     assert_eq!(project.git(["show", "HEAD:a.up"]), "ONE\nTWO\n");
     piton(&project, &["undo"]);
     assert_eq!(project.read("a.up"), "one\n");
-    assert_eq!(project.git(["show", "HEAD:a.up"]), "one\n", "an undo gives HEAD back what it had");
+    assert_eq!(
+        project.git(["show", "HEAD:a.up"]),
+        "one\n",
+        "an undo gives HEAD back what it had"
+    );
 }
 
 #[test]
 fn an_encoding_is_stored_as_utf8() {
-    let project = TestProject::new().file(".gitattributes", "*.u text working-tree-encoding=UTF-16LE-BOM eol=crlf\n");
+    let project = TestProject::new().file(
+        ".gitattributes",
+        "*.u text working-tree-encoding=UTF-16LE-BOM eol=crlf\n",
+    );
     project.bash(r"printf '\xff\xfea\0\r\0\n\0' > a.u; git add -A; git commit -qm start");
-    assert_as_git(&project, r"printf '\xff\xfea\0\r\0\n\0b\0\r\0\n\0' > a.u; printf '\xff\xfec\0\r\0\n\0' > b.u");
+    assert_as_git(
+        &project,
+        r"printf '\xff\xfea\0\r\0\n\0b\0\r\0\n\0' > a.u; printf '\xff\xfec\0\r\0\n\0' > b.u",
+    );
     assert_eq!(project.git(["show", "HEAD:a.u"]), "a\nb\n");
     piton(&project, &["undo"]);
-    assert_eq!(project.bash("od -An -tx1 a.u").trim(), "ff fe 61 00 0d 00 0a 00");
+    assert_eq!(
+        project.bash("od -An -tx1 a.u").trim(),
+        "ff fe 61 00 0d 00 0a 00"
+    );
     project.assert_clean();
     project.bash("rm -rf ../twin; cp -a . ../twin; cd ../twin; git reset -q --hard HEAD~1");
     piton(&project, &["rollback", "--hard", "HEAD~1", "--yes"]);
     assert_same_as_twin(&project);
-    assert_eq!(project.bash("od -An -c a.u"), project.bash("od -An -c ../twin/a.u"));
+    assert_eq!(
+        project.bash("od -An -c a.u"),
+        project.bash("od -An -c ../twin/a.u")
+    );
 }
 
 #[test]
@@ -210,8 +290,14 @@ fn a_filter_that_is_a_process_converts_many_files_with_one_start() {
         project.home().join("starts").display()
     ));
     project.bash("echo a > a.p; git add -A; git commit -qm start; rm ../home/starts");
-    assert_as_git(&project, "for i in 1 2 3 4 5; do echo $i > $i.p; done; echo b >> a.p");
-    assert_eq!(project.git(["show", "HEAD:3.p"]), "3\n".chars().rev().collect::<String>());
+    assert_as_git(
+        &project,
+        "for i in 1 2 3 4 5; do echo $i > $i.p; done; echo b >> a.p",
+    );
+    assert_eq!(
+        project.git(["show", "HEAD:3.p"]),
+        "3\n".chars().rev().collect::<String>()
+    );
     project.bash("rm ../home/starts");
     exec(&project, "for i in 1 2 3; do echo more $i > $i.p; done");
     assert_eq!(project.bash("cat ../home/starts").lines().count(), 1);
@@ -223,7 +309,11 @@ fn a_filter_that_is_a_process_converts_many_files_with_one_start() {
 fn kept_changes_are_committed_by_a_later_checkpoint() {
     let project = upper("*.up filter=up\n");
     twin(&project);
-    for script in ["echo two >> a.up; echo b > b.up", "echo three >> a.up", "rm .gitattributes; echo raw > c.up"] {
+    for script in [
+        "echo two >> a.up; echo b > b.up",
+        "echo three >> a.up",
+        "rm .gitattributes; echo raw > c.up",
+    ] {
         let ran = project.piton(["exec", "--checkpoint", "explicit", "--", "sh", "-c", script]);
         assert_eq!(ran.code(), Some(0), "{ran}");
         project.bash(&format!("cd ../twin; {script}"));
@@ -252,7 +342,10 @@ fn edits_of_the_user_in_filtered_files_stay_theirs() {
     let project = upper("*.up filter=up\n");
     project.bash("printf 'one\\n2\\n3\\n4\\n5\\nsix\\n' > a.up; git commit -qam lines; printf 'mine\\n2\\n3\\n4\\n5\\nsix\\n' > a.up");
     exec(&project, "sed -i 's/six/seven/' a.up");
-    assert_eq!(project.git(["show", "HEAD:a.up"]), "ONE\n2\n3\n4\n5\nSEVEN\n");
+    assert_eq!(
+        project.git(["show", "HEAD:a.up"]),
+        "ONE\n2\n3\n4\n5\nSEVEN\n"
+    );
     assert_eq!(project.read("a.up"), "mine\n2\n3\n4\n5\nseven\n");
     assert_eq!(project.git(["diff", "--numstat"]), "1\t1\ta.up\n");
 }

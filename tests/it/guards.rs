@@ -62,16 +62,28 @@ impl Picture {
     fn at(project: &TestProject, folder: &Path) -> Self {
         let git = |arguments: &[&str]| git_in(project, folder, arguments);
         let staged = git(&["ls-files", "--stage", "-v", "-z"]);
-        let staged = staged.split("\\x00").filter_map(|line| line.split_once("\\t"));
-        let config = git(&["rev-parse", "--path-format=absolute", "--git-path", "config"]);
+        let staged = staged
+            .split("\\x00")
+            .filter_map(|line| line.split_once("\\t"));
+        let config = git(&[
+            "rev-parse",
+            "--path-format=absolute",
+            "--git-path",
+            "config",
+        ]);
         let config = folder.join(config.trim_end_matches("\\n"));
         Self {
             folder: folder.to_owned(),
             files: nodes(folder),
-            staged: staged.map(|(entry, path)| (path.to_owned(), entry.to_owned())).collect(),
+            staged: staged
+                .map(|(entry, path)| (path.to_owned(), entry.to_owned()))
+                .collect(),
             status: git(&["status", "--porcelain=v2", "--untracked-files=all", "-z"]),
-            refs: git(&["for-each-ref", "--exclude=refs/piton", "--format=%(refname) %(objectname)"])
-                + &git(&["rev-parse", "--symbolic-full-name", "HEAD"]),
+            refs: git(&[
+                "for-each-ref",
+                "--exclude=refs/piton",
+                "--format=%(refname) %(objectname)",
+            ]) + &git(&["rev-parse", "--symbolic-full-name", "HEAD"]),
             config: fs::read_to_string(config).expect("a repository has settings"),
         }
     }
@@ -87,20 +99,29 @@ impl Picture {
     fn assert_only(&self, project: &TestProject, changed: &[&str]) {
         assert_whole(project, &self.folder);
         let now = Self::at(project, &self.folder);
-        let others = |path: &String| !changed.iter().any(|one| path == one || path.starts_with(&format!("{one}/")));
+        let others = |path: &String| {
+            !changed
+                .iter()
+                .any(|one| path == one || path.starts_with(&format!("{one}/")))
+        };
         let files = |picture: &Self| -> BTreeMap<String, Node> {
             let kept = picture.files.iter().filter(|(path, _)| others(path));
-            kept.map(|(path, node)| (path.clone(), node.clone())).collect()
+            kept.map(|(path, node)| (path.clone(), node.clone()))
+                .collect()
         };
         let staged = |picture: &Self| -> BTreeMap<String, String> {
             let kept = picture.staged.iter().filter(|(path, _)| others(path));
-            kept.map(|(path, entry)| (path.clone(), entry.clone())).collect()
+            kept.map(|(path, entry)| (path.clone(), entry.clone()))
+                .collect()
         };
         assert_eq!(files(&now), files(self), "files outside the delta");
         assert_eq!(staged(&now), staged(self), "staged files outside the delta");
         assert_eq!(now.config, self.config);
         let branches = |picture: &Self| {
-            let lines = picture.refs.split("\\n").filter(|line| !line.starts_with("refs/heads/main "));
+            let lines = picture
+                .refs
+                .split("\\n")
+                .filter(|line| !line.starts_with("refs/heads/main "));
             lines.map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(branches(&now), branches(self));
@@ -109,7 +130,11 @@ impl Picture {
 
 /// The objects are whole and no lock is left.
 fn assert_whole(project: &TestProject, folder: &Path) {
-    let said = git_in(project, folder, &["fsck", "--full", "--strict", "--no-dangling"]);
+    let said = git_in(
+        project,
+        folder,
+        &["fsck", "--full", "--strict", "--no-dangling"],
+    );
     assert_eq!(said, "", "git fsck");
     let git_dir = git_in(project, folder, &["rev-parse", "--absolute-git-dir"]);
     let git_dir = PathBuf::from(git_dir.trim_end_matches("\\n"));
@@ -125,9 +150,16 @@ fn assert_whole(project: &TestProject, folder: &Path) {
 /// What git prints, bytes that cannot be shown escaped. It does not write the index.
 fn git_in(project: &TestProject, folder: &Path, arguments: &[&str]) -> String {
     let mut command = project.hermetic("git", folder);
-    let output = command.env("GIT_OPTIONAL_LOCKS", "0").args(arguments).output().expect("git starts");
+    let output = command
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .args(arguments)
+        .output()
+        .expect("git starts");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() || arguments.first() == Some(&"rev-parse"), "git {arguments:?}: {said}");
+    assert!(
+        output.status.success() || arguments.first() == Some(&"rev-parse"),
+        "git {arguments:?}: {said}"
+    );
     output.stdout.escape_ascii().to_string()
 }
 
@@ -137,8 +169,15 @@ fn nodes(folder: &Path) -> BTreeMap<String, Node> {
     inside
         .map(|entry| {
             let entry = entry.expect("a readable entry");
-            let path = entry.path().strip_prefix(folder).expect("below").as_os_str();
-            (path.as_bytes().escape_ascii().to_string(), node(entry.path()))
+            let path = entry
+                .path()
+                .strip_prefix(folder)
+                .expect("below")
+                .as_os_str();
+            (
+                path.as_bytes().escape_ascii().to_string(),
+                node(entry.path()),
+            )
         })
         .collect()
 }
@@ -149,7 +188,14 @@ fn node(path: &Path) -> Node {
     let (kind, content) = if kind.is_dir() {
         ("folder", Vec::new())
     } else if kind.is_symlink() {
-        ("link", fs::read_link(path).expect("a link").as_os_str().as_bytes().to_vec())
+        (
+            "link",
+            fs::read_link(path)
+                .expect("a link")
+                .as_os_str()
+                .as_bytes()
+                .to_vec(),
+        )
     } else if kind.is_fifo() || kind.is_socket() {
         ("special", Vec::new())
     } else if found.len() > 1 << 20 {
@@ -157,8 +203,17 @@ fn node(path: &Path) -> Node {
     } else {
         ("file", fs::read(path).expect("readable"))
     };
-    let modified = if kind == "folder" { (0, 0) } else { (found.mtime(), found.mtime_nsec()) };
-    Node { kind, mode: found.mode() & 0o7777, content: content.escape_ascii().to_string(), modified }
+    let modified = if kind == "folder" {
+        (0, 0)
+    } else {
+        (found.mtime(), found.mtime_nsec())
+    };
+    Node {
+        kind,
+        mode: found.mode() & 0o7777,
+        content: content.escape_ascii().to_string(),
+        modified,
+    }
 }
 
 /// What a command told with `--format json`.
@@ -188,14 +243,18 @@ fn told(project: &TestProject, words: &[&str]) -> Told {
 
 impl Told {
     fn of(ran: Ran) -> Self {
-        let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|err| panic!("not JSON: {err}\n{ran}"));
+        let parse = |line: &str| {
+            serde_json::from_str(line).unwrap_or_else(|err| panic!("not JSON: {err}\n{ran}"))
+        };
         let events = ran.stdout().lines().map(parse).collect();
         Self { ran, events }
     }
 
     /// The last line.
     fn last(&self) -> &Value {
-        self.events.last().unwrap_or_else(|| panic!("nothing was printed\n{}", self.ran))
+        self.events
+            .last()
+            .unwrap_or_else(|| panic!("nothing was printed\n{}", self.ran))
     }
 
     /// The event of a type.
@@ -209,24 +268,39 @@ impl Told {
         let last = self.last();
         let word = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let checkpoint = word(&last["steps"][0]["checkpoint"]["status"]);
-        format!("{} {checkpoint} {}", self.ran.code().unwrap_or(-1), word(&last["error"]["code"]))
+        format!(
+            "{} {checkpoint} {}",
+            self.ran.code().unwrap_or(-1),
+            word(&last["error"]["code"])
+        )
     }
 
     /// The sentence of the error.
     fn message(&self) -> String {
-        self.last()["error"]["message"].as_str().unwrap_or_default().to_owned()
+        self.last()["error"]["message"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// The commit that was made.
     fn commit(&self) -> String {
         let commit = self.event("committed")["commit"].as_str();
-        commit.unwrap_or_else(|| panic!("no commit\n{}", self.ran)).to_owned()
+        commit
+            .unwrap_or_else(|| panic!("no commit\n{}", self.ran))
+            .to_owned()
     }
 
     /// What a reader of the commit should know.
     fn notes(&self) -> Vec<String> {
-        let notes = self.event("committed")["notes"].as_array().cloned().unwrap_or_default();
-        notes.iter().map(|note| note.as_str().unwrap_or_default().to_owned()).collect()
+        let notes = self.event("committed")["notes"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        notes
+            .iter()
+            .map(|note| note.as_str().unwrap_or_default().to_owned())
+            .collect()
     }
 
     /// The name of the only step.
@@ -248,17 +322,31 @@ fn count_runs(project: &TestProject) -> usize {
 /// What a preview says would happen to each file.
 fn effects(preview: &Value) -> Vec<String> {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let files = preview["files"].as_array().unwrap_or_else(|| panic!("no files: {preview}"));
-    files.iter().map(|file| format!("{} {}", word(&file["effect"]), word(&file["path"]))).collect()
+    let files = preview["files"]
+        .as_array()
+        .unwrap_or_else(|| panic!("no files: {preview}"));
+    files
+        .iter()
+        .map(|file| format!("{} {}", word(&file["effect"]), word(&file["path"])))
+        .collect()
 }
 
 /// A project with one committed file, `notes.txt`.
 fn simple() -> TestProject {
-    TestProject::new().file("notes.txt", "one\ntwo\nthree\n").committed()
+    TestProject::new()
+        .file("notes.txt", "one\ntwo\nthree\n")
+        .committed()
 }
 
 /// The files of a commit.
 fn files_of(project: &TestProject, commit: &str) -> Vec<String> {
-    let listed = project.git(["diff-tree", "-r", "--root", "--no-commit-id", "--name-only", commit]);
+    let listed = project.git([
+        "diff-tree",
+        "-r",
+        "--root",
+        "--no-commit-id",
+        "--name-only",
+        commit,
+    ]);
     listed.lines().map(str::to_owned).collect()
 }

@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,8 @@ macro_rules! cmd_snapshot {
 pub(crate) use cmd_snapshot;
 
 /// Script lines of a tool that wait until the test has done something meanwhile.
-pub(crate) const MEETING: &str = r#"echo > "$TMPDIR/ready"; while [ ! -e "$TMPDIR/go" ]; do sleep 0.01; done"#;
+pub(crate) const MEETING: &str =
+    r#"echo > "$TMPDIR/ready"; while [ ! -e "$TMPDIR/go" ]; do sleep 0.01; done"#;
 
 /// With `PITON_TEST_OBJECT_FORMAT=sha256` all repositories that tests make have SHA-256 names, unless a test says
 /// otherwise. Tests that compare names with recorded ones fail then.
@@ -69,12 +70,21 @@ impl TestProject {
 
     /// Makes an empty folder that is not a repository.
     pub(crate) fn without_git() -> Self {
-        let sandbox = tempfile::Builder::new().prefix("piton-test-").tempdir().expect("a temporary folder");
+        let sandbox = tempfile::Builder::new()
+            .prefix("piton-test-")
+            .tempdir()
+            .expect("a temporary folder");
         for folder in ["home", "tmp", "project"] {
             fs::create_dir(sandbox.path().join(folder)).expect("a folder");
         }
         let folder = sandbox.path().join("project");
-        Self { sandbox, variables: Vec::new(), folder, ticks: None, is_synced: false }
+        Self {
+            sandbox,
+            variables: Vec::new(),
+            folder,
+            ticks: None,
+            is_synced: false,
+        }
     }
 
     /// Writes a file below the project and creates its folders.
@@ -92,15 +102,29 @@ impl TestProject {
             more.trim_end()
         );
         self.file(&format!(".ai/tools/{id}/tool.yaml"), manifest)
-            .file(&format!(".ai/tools/{id}/run.sh"), format!("#!/usr/bin/env bash\n{}\n", script.trim_end()))
+            .file(
+                &format!(".ai/tools/{id}/run.sh"),
+                format!("#!/usr/bin/env bash\n{}\n", script.trim_end()),
+            )
     }
 
     /// Writes a directive that calls tools one after the other and may write anything.
-    pub(crate) fn directive<'t>(self, name: &str, tools: impl IntoIterator<Item = &'t str>) -> Self {
+    pub(crate) fn directive<'t>(
+        self,
+        name: &str,
+        tools: impl IntoIterator<Item = &'t str>,
+    ) -> Self {
         let tools: Vec<&str> = tools.into_iter().collect();
-        let each = |line: &str| tools.iter().map(|tool| line.replace("TOOL", tool)).collect::<Vec<_>>().concat();
+        let each = |line: &str| {
+            tools
+                .iter()
+                .map(|tool| line.replace("TOOL", tool))
+                .collect::<Vec<_>>()
+                .concat()
+        };
         let grants = each("      <execute resource=\"tool\" id=\"TOOL\"/>\n");
-        let steps = each("    <step name=\"TOOL\"><execute item_type=\"tool\" item_id=\"TOOL\"/></step>\n");
+        let steps =
+            each("    <step name=\"TOOL\"><execute item_type=\"tool\" item_id=\"TOOL\"/></step>\n");
         let text = format!(
             "# {name}\n\n```xml\n<directive name=\"{name}\" version=\"1.0.0\">\n  <metadata>\n    \
              <description>The directive {name}</description>\n    <permissions>\n{grants}      \
@@ -123,14 +147,24 @@ impl TestProject {
         let file = self.root().join(git_dir).join("hooks").join(name);
         write(
             &file,
-            format!("#!/bin/sh\nexec '{}' hooks run {name} -- \"$@\"\n", env!("CARGO_BIN_EXE_piton")).as_bytes(),
+            format!(
+                "#!/bin/sh\nexec '{}' hooks run {name} -- \"$@\"\n",
+                env!("CARGO_BIN_EXE_piton")
+            )
+            .as_bytes(),
         );
-        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a hook");
+        fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("a hook");
     }
 
     /// Runs the real git in the project; it may fail.
     pub(crate) fn try_git<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
-        self.ran(self.hermetic("git", &self.root()).args(arguments).output().expect("git starts"))
+        self.ran(
+            self.hermetic("git", &self.root())
+                .args(arguments)
+                .output()
+                .expect("git starts"),
+        )
     }
 
     pub(crate) fn committed(self) -> Self {
@@ -196,7 +230,14 @@ impl TestProject {
             .filter_entry(|entry| entry.file_name() != ".git")
             .map(|entry| entry.expect("a readable entry"))
             .filter(|entry| !entry.file_type().is_dir())
-            .map(|entry| entry.path().strip_prefix(&root).expect("below").to_string_lossy().into_owned())
+            .map(|entry| {
+                entry
+                    .path()
+                    .strip_prefix(&root)
+                    .expect("below")
+                    .to_string_lossy()
+                    .into_owned()
+            })
             .collect();
         files.sort();
         files
@@ -206,11 +247,31 @@ impl TestProject {
         self.ran(self.command(arguments).output().expect("piton starts"))
     }
 
+    /// Starts piton; its output is read at its end.
+    pub(crate) fn started<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Child {
+        self.command(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("piton starts")
+    }
+
+    /// Runs a script of `sh` as one step.
+    pub(crate) fn exec(&self, script: &str) -> Ran {
+        self.piton(["exec", "--", "sh", "-c", script])
+    }
+
     /// Runs piton with permission bits enforced, also if the tests run as root.
-    pub(crate) fn piton_bound<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
+    pub(crate) fn piton_bound<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Ran {
         let mut command = if rustix::process::geteuid().is_root() {
             let mut command = self.hermetic("setpriv", &self.folder);
-            command.args(["--bounding-set=-dac_override,-dac_read_search", env!("CARGO_BIN_EXE_piton")]);
+            command.args([
+                "--bounding-set=-dac_override,-dac_read_search",
+                env!("CARGO_BIN_EXE_piton"),
+            ]);
             command
         } else {
             self.hermetic(env!("CARGO_BIN_EXE_piton"), &self.folder)
@@ -220,7 +281,10 @@ impl TestProject {
 
     /// The result of a command that was started with [`TestProject::command`].
     pub(crate) fn ran(&self, output: Output) -> Ran {
-        Ran { output, filters: self.filters() }
+        Ran {
+            output,
+            filters: self.filters(),
+        }
     }
 
     /// Runs piton within limits: it is killed when it needs too much CPU time, and the test fails
@@ -228,13 +292,20 @@ impl TestProject {
     /// unoptimised build needs much memory by itself.
     pub(crate) fn limited<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
         let (ran, memory) = self.measured(arguments, 10);
-        assert!(memory < 64 * 1024, "piton needed {memory} KiB more than the bare program");
+        assert!(
+            memory < 64 * 1024,
+            "piton needed {memory} KiB more than the bare program"
+        );
         ran
     }
 
     /// Runs piton with some seconds of CPU time; also returns how many KiB of memory it, or a
     /// program it starts, needed more than the bare program.
-    pub(crate) fn measured<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, seconds: u32) -> (Ran, u64) {
+    pub(crate) fn measured<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+        seconds: u32,
+    ) -> (Ran, u64) {
         // The system reports the memory of a process only to the parent that waits for it.
         const WAITER: &str = "import os, resource, subprocess, sys\n\
             seconds = int(sys.argv.pop(1))\n\
@@ -248,22 +319,43 @@ impl TestProject {
             sys.exit(code if code >= 0 else 128 - code)";
         let usage = self.sandbox.path().join("tmp/usage");
         let mut command = self.hermetic("python3", &self.folder);
-        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").args(["-I", "-S", "-c", WAITER]);
-        let output =
-            command.arg(seconds.to_string()).arg(&usage).arg(env!("CARGO_BIN_EXE_piton")).args(arguments).output();
+        command
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .args(["-I", "-S", "-c", WAITER]);
+        let output = command
+            .arg(seconds.to_string())
+            .arg(&usage)
+            .arg(env!("CARGO_BIN_EXE_piton"))
+            .args(arguments)
+            .output();
         let output = output.expect("python3 starts");
-        let memory: u64 = fs::read_to_string(usage).expect("the waiter reports").parse().expect("a number of KiB");
-        (Ran { output, filters: self.filters() }, memory)
+        let memory: u64 = fs::read_to_string(usage)
+            .expect("the waiter reports")
+            .parse()
+            .expect("a number of KiB");
+        (
+            Ran {
+                output,
+                filters: self.filters(),
+            },
+            memory,
+        )
     }
 
     /// The command that [`TestProject::piton`] runs, for tests that need its streams.
-    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+    pub(crate) fn command<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Command {
         let mut command = self.hermetic(env!("CARGO_BIN_EXE_piton"), &self.folder);
         command.args(arguments);
         if let Some(ticks) = &self.ticks {
             let tick = ticks.get();
             ticks.set(tick + 1);
-            command.env("PITON_TEST_CLOCK", format!("2026-01-02T{:02}:{:02}:00Z", 3 + tick / 60, tick % 60));
+            command.env(
+                "PITON_TEST_CLOCK",
+                format!("2026-01-02T{:02}:{:02}:00Z", 3 + tick / 60, tick % 60),
+            );
             command.env("PITON_TEST_SEED", (1000 * tick).to_string());
         }
         command
@@ -271,13 +363,21 @@ impl TestProject {
 
     /// Runs piton with a tool that has [`MEETING`] in its script, and runs bash commands as soon as
     /// the tool waits.
-    pub(crate) fn piton_while<S: AsRef<OsStr>>(&self, commands: &str, arguments: impl IntoIterator<Item = S>) -> Ran {
+    pub(crate) fn piton_while<S: AsRef<OsStr>>(
+        &self,
+        commands: &str,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Ran {
         let tmp = self.sandbox.path().join("tmp");
         for name in ["ready", "go"] {
             let _ = fs::remove_file(tmp.join(name));
         }
         let mut command = self.command(arguments);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("piton starts");
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("piton starts");
         let deadline = Instant::now() + Duration::from_mins(1);
         while !tmp.join("ready").exists() && child.try_wait().expect("a child").is_none() {
             assert!(Instant::now() < deadline, "the tool does not begin");
@@ -301,20 +401,39 @@ impl TestProject {
 
     /// Runs the real git in the project and returns its output.
     pub(crate) fn git<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> String {
-        let output = self.hermetic("git", &self.root()).args(arguments).output().expect("git starts");
-        assert!(output.status.success(), "git failed: {}", String::from_utf8_lossy(&output.stderr));
+        let output = self
+            .hermetic("git", &self.root())
+            .args(arguments)
+            .output()
+            .expect("git starts");
+        assert!(
+            output.status.success(),
+            "git failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).expect("git prints UTF-8")
     }
 
     /// Runs commands with the real bash at the top of the project.
     pub(crate) fn bash(&self, commands: &str) -> String {
-        let output = self.hermetic("bash", &self.root()).args(["-euc", commands]).output().expect("bash starts");
-        assert!(output.status.success(), "{commands}\nfailed: {}", String::from_utf8_lossy(&output.stderr));
+        let output = self
+            .hermetic("bash", &self.root())
+            .args(["-euc", commands])
+            .output()
+            .expect("bash starts");
+        assert!(
+            output.status.success(),
+            "{commands}\nfailed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// A program in a folder, with the environment of the project.
-    #[expect(clippy::disallowed_methods, reason = "tests start the real binary and the real git")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests start the real binary and the real git"
+    )]
     pub(crate) fn hermetic(&self, program: &str, folder: &Path) -> Command {
         let mut command = Command::new(program);
         command
@@ -337,7 +456,10 @@ impl TestProject {
         if !self.is_synced {
             command.env("PITON_CHECKPOINT_FSYNC", "never");
         }
-        command.envs(self.variables.iter().map(|(name, value)| (name, value))).stdin(Stdio::null()).current_dir(folder);
+        command
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .current_dir(folder);
         command
     }
 
@@ -347,16 +469,33 @@ impl TestProject {
         let sandbox = self.sandbox.path();
         let real = fs::canonicalize(sandbox).expect("the sandbox exists");
         for base in [real.as_path(), sandbox] {
-            for (folder, name) in [("project", "[PROJECT]"), ("home", "[HOME]"), ("tmp", "[TMP]"), ("", "[SANDBOX]")] {
+            for (folder, name) in [
+                ("project", "[PROJECT]"),
+                ("home", "[HOME]"),
+                ("tmp", "[TMP]"),
+                ("", "[SANDBOX]"),
+            ] {
                 let path = base.join(folder);
                 let path = path.to_string_lossy();
                 filters.push((regex::escape(path.trim_end_matches('/')), name.to_owned()));
             }
         }
-        filters.push((r"piton-quickstart-\w{6}".to_owned(), "piton-quickstart-[ID]".to_owned()));
-        filters.push((r"\b[0-9a-f]{64}\b|\b[0-9a-f]{40}\b".to_owned(), "[HASH]".to_owned()));
-        filters.push((r"/piton/[0-9a-f]{16}/".to_owned(), "/piton/[PROJECT ID]/".to_owned()));
-        filters.push((r"\boutput_\d{8}_\d{6}(_\d+)?\.json".to_owned(), "output_[TIME].json".to_owned()));
+        filters.push((
+            r"piton-quickstart-\w{6}".to_owned(),
+            "piton-quickstart-[ID]".to_owned(),
+        ));
+        filters.push((
+            r"\b[0-9a-f]{64}\b|\b[0-9a-f]{40}\b".to_owned(),
+            "[HASH]".to_owned(),
+        ));
+        filters.push((
+            r"/piton/[0-9a-f]{16}/".to_owned(),
+            "/piton/[PROJECT ID]/".to_owned(),
+        ));
+        filters.push((
+            r"\boutput_\d{8}_\d{6}(_\d+)?\.json".to_owned(),
+            "output_[TIME].json".to_owned(),
+        ));
         filters.push((r"\b\d+(\.\d+)? ?(ms|s)\b".to_owned(), "[TIME]".to_owned()));
         if self.ticks.is_some() {
             // The journal holds the path of the project, and every commit holds a hash of the
@@ -367,15 +506,55 @@ impl TestProject {
     }
 }
 
+impl TestProject {
+    /// Starts piton and waits until a failpoint has stopped it.
+    pub(crate) fn stopped_at(&self, words: &[&str], place: &str) -> Child {
+        let mut command = self.command(words);
+        command
+            .env("PITON_FAILPOINT", format!("{place}=stop"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().expect("piton starts");
+        let pid = child.id();
+        let deadline = Instant::now() + Duration::from_mins(1);
+        let is_stopped = || {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, rest)| rest.starts_with('T'))
+        };
+        while !is_stopped() {
+            assert!(
+                child.try_wait().expect("a child").is_none(),
+                "it ended before `{place}`"
+            );
+            assert!(Instant::now() < deadline, "it does not reach `{place}`");
+            thread::sleep(Duration::from_millis(5));
+        }
+        child
+    }
+
+    /// Lets a stopped piton go on to its end.
+    pub(crate) fn continued(&self, child: Child) -> Ran {
+        self.bash(&format!("kill -CONT {}", child.id()));
+        self.ran(child.wait_with_output().expect("piton ends"))
+    }
+}
+
 impl Ran {
     /// The result of a command that a test started itself.
     pub(crate) fn new(output: Output, project: &TestProject) -> Self {
-        Self { output, filters: project.filters() }
+        Self {
+            output,
+            filters: project.filters(),
+        }
     }
 
     /// The filters of a snapshot: pattern and replacement.
     pub(crate) fn filters(&self) -> Vec<(&str, &str)> {
-        self.filters.iter().map(|(pattern, shown)| (pattern.as_str(), shown.as_str())).collect()
+        self.filters
+            .iter()
+            .map(|(pattern, shown)| (pattern.as_str(), shown.as_str()))
+            .collect()
     }
 
     pub(crate) fn stdout(&self) -> String {
@@ -391,6 +570,19 @@ impl Ran {
         serde_json::from_str(&self.stdout()).unwrap_or_else(|err| panic!("not JSON: {err}\n{self}"))
     }
 
+    /// Parses the last line of stdout, which is the result of most commands, as JSON.
+    pub(crate) fn last_json(&self) -> serde_json::Value {
+        let stdout = self.stdout();
+        serde_json::from_str(stdout.lines().last().unwrap_or_default())
+            .unwrap_or_else(|err| panic!("not JSON: {err}\n{self}"))
+    }
+
+    /// Panics with the whole output unless the command exited with 0.
+    pub(crate) fn succeeded(self) -> Self {
+        assert_eq!(self.code(), Some(0), "{self}");
+        self
+    }
+
     pub(crate) fn code(&self) -> Option<i32> {
         self.output.status.code()
     }
@@ -399,7 +591,12 @@ impl Ran {
 impl fmt::Display for Ran {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "success: {}", self.output.status.success())?;
-        writeln!(f, "exit_code: {}", self.code().map_or("none".to_owned(), |code| code.to_string()))?;
+        writeln!(
+            f,
+            "exit_code: {}",
+            self.code()
+                .map_or("none".to_owned(), |code| code.to_string())
+        )?;
         write!(f, "----- stdout -----\n{}", self.stdout())?;
         write!(f, "----- stderr -----\n{}", self.stderr())
     }

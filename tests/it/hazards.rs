@@ -11,7 +11,8 @@ mod path;
 mod process;
 mod schema;
 mod template;
-mod unprivileged;
+mod unheld;
+pub(crate) mod unprivileged;
 mod yaml;
 
 use std::fmt::Write as _;
@@ -73,12 +74,18 @@ fn xml(metadata: &str, rest: &str) -> String {
 
 /// A process with one step.
 fn process(action: &str) -> String {
-    format!("<process>\n<step name=\"one\"><description>x</description>\n{action}\n</step>\n</process>")
+    format!(
+        "<process>\n<step name=\"one\"><description>x</description>\n{action}\n</step>\n</process>"
+    )
 }
 
 /// Exit code and findings, one per line; the plain output if it is not a report.
 fn summary(ran: &Ran) -> String {
-    let mut text = format!("exit {}\n", ran.code().map_or("none".to_owned(), |code| code.to_string()));
+    let mut text = format!(
+        "exit {}\n",
+        ran.code()
+            .map_or("none".to_owned(), |code| code.to_string())
+    );
     let report: serde_json::Value = match serde_json::from_str(&ran.stdout()) {
         Ok(report) => report,
         Err(_) => return format!("{text}{}{}", ran.stdout(), ran.stderr()),
@@ -86,9 +93,18 @@ fn summary(ran: &Ran) -> String {
     let Some(findings) = report["findings"].as_array() else {
         return format!("{text}{report}\n{}", ran.stderr());
     };
-    let shown: Vec<_> = findings.iter().filter(|finding| finding["code"] != "UNSIGNED").collect();
+    let shown: Vec<_> = findings
+        .iter()
+        .filter(|finding| finding["code"] != "UNSIGNED")
+        .collect();
     for finding in shown.iter().take(MAX_LISTED) {
-        let field = |name: &str| finding[name].as_str().unwrap_or_default().escape_debug().to_string();
+        let field = |name: &str| {
+            finding[name]
+                .as_str()
+                .unwrap_or_default()
+                .escape_debug()
+                .to_string()
+        };
         let message: String = field("message").chars().take(120).collect();
         writeln!(
             text,

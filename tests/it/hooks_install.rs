@@ -5,8 +5,8 @@
 
 #[path = "hooks_install/faults.rs"]
 mod faults;
-#[path = "hooks_install/place.rs"]
-mod place;
+#[path = "hooks_install/hooks_folder.rs"]
+mod hooks_folder;
 #[path = "hooks_install/plain.rs"]
 mod plain;
 
@@ -23,8 +23,14 @@ const WITNESS: &str = r#"#!/bin/sh
 "#;
 
 /// Every hook that is installed by default.
-pub(crate) const USUAL: [&str; 6] =
-    ["pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-rewrite", "pre-push"];
+pub(crate) const USUAL: [&str; 6] = [
+    "pre-commit",
+    "prepare-commit-msg",
+    "commit-msg",
+    "post-commit",
+    "post-rewrite",
+    "pre-push",
+];
 
 /// A repository, and a `piton` that is the first on the search path.
 pub(crate) struct Yard {
@@ -42,7 +48,10 @@ impl Yard {
         let bin = project.root().parent().expect("a sandbox").join("bin");
         fs::create_dir(&bin).expect("a folder");
         let path = format!("{}:{more}:{}", bin.display(), usual_path());
-        let yard = Self { project: project.variable("PATH", &path), bin };
+        let yard = Self {
+            project: project.variable("PATH", &path),
+            bin,
+        };
         yard.real();
         yard
     }
@@ -88,17 +97,24 @@ impl Yard {
 
     pub(crate) fn piton_in(&self, folder: &Path, words: &[&str]) -> Ran {
         let mut command = self.command(folder);
-        self.project.ran(command.args(words).output().expect("piton starts"))
+        self.project
+            .ran(command.args(words).output().expect("piton starts"))
     }
 
     pub(crate) fn command(&self, folder: &Path) -> Command {
         self.real();
-        self.project.hermetic(self.program().to_str().expect("text"), folder)
+        self.project
+            .hermetic(self.program().to_str().expect("text"), folder)
     }
 
     /// The states of all hooks, each as `name state`.
     pub(crate) fn states(&self, words: &[&str]) -> Vec<String> {
-        let words: Vec<&str> = ["hooks"].iter().chain(words).copied().chain(["--format", "json"]).collect();
+        let words: Vec<&str> = ["hooks"]
+            .iter()
+            .chain(words)
+            .copied()
+            .chain(["--format", "json"])
+            .collect();
         states(&self.piton(&words))
     }
 
@@ -108,7 +124,9 @@ impl Yard {
 
     pub(crate) fn hooks(&self) -> PathBuf {
         let said = self.project.git(["rev-parse", "--git-path", "hooks"]);
-        self.project.root().join(said.strip_suffix('\n').expect("a line"))
+        self.project
+            .root()
+            .join(said.strip_suffix('\n').expect("a line"))
     }
 
     /// All entries in the hooks folder: name, mode, and content or link target.
@@ -119,7 +137,8 @@ impl Yard {
     /// Runs git; it may fail.
     pub(crate) fn git(&self, words: &[&str]) -> Ran {
         let mut command = self.project.hermetic("git", &self.project.root());
-        self.project.ran(command.args(words).output().expect("git starts"))
+        self.project
+            .ran(command.args(words).output().expect("git starts"))
     }
 
     pub(crate) fn commit(&self) -> Ran {
@@ -131,21 +150,34 @@ impl Yard {
     }
 
     pub(crate) fn commits(&self) -> usize {
-        self.git(&["rev-list", "--all", "--count"]).stdout().trim().parse().expect("a number")
+        self.git(&["rev-list", "--all", "--count"])
+            .stdout()
+            .trim()
+            .parse()
+            .expect("a number")
     }
 }
 
 /// The search path of the tests themselves.
-#[expect(clippy::disallowed_methods, reason = "the programs of the machine are on it")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the programs of the machine are on it"
+)]
 fn usual_path() -> String {
     std::env::var("PATH").unwrap_or_default()
 }
 
 pub(crate) fn states(ran: &Ran) -> Vec<String> {
     let report = ran.json();
-    let hooks = report["hooks"].as_array().unwrap_or_else(|| panic!("no hooks: {ran}"));
-    let word = |hook: &serde_json::Value, name: &str| hook[name].as_str().expect("a word").to_owned();
-    hooks.iter().map(|hook| format!("{} {}", word(hook, "hook"), word(hook, "state"))).collect()
+    let hooks = report["hooks"]
+        .as_array()
+        .unwrap_or_else(|| panic!("no hooks: {ran}"));
+    let word =
+        |hook: &serde_json::Value, name: &str| hook[name].as_str().expect("a word").to_owned();
+    hooks
+        .iter()
+        .map(|hook| format!("{} {}", word(hook, "hook"), word(hook, "state")))
+        .collect()
 }
 
 /// The same state for each of some hooks.
@@ -167,11 +199,18 @@ pub(crate) fn picture(folder: &Path) -> Vec<(String, u32, Vec<u8>)> {
             let file = entry.expect("an entry").path();
             let found = fs::symlink_metadata(&file).expect("a file");
             let holds = if found.is_symlink() {
-                fs::read_link(&file).expect("a link").into_os_string().into_encoded_bytes()
+                fs::read_link(&file)
+                    .expect("a link")
+                    .into_os_string()
+                    .into_encoded_bytes()
             } else {
                 fs::read(&file).unwrap_or_default()
             };
-            let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+            let name = file
+                .file_name()
+                .expect("a name")
+                .to_string_lossy()
+                .into_owned();
             (name, found.permissions().mode(), holds)
         })
         .collect();

@@ -27,7 +27,10 @@ fn passes(ran: &Ran) {
 }
 
 fn refused(ran: &Ran, because: &str) {
-    assert!(ran.code() == Some(1) && ran.stderr().contains(because), "{because}: {ran}");
+    assert!(
+        ran.code() == Some(1) && ran.stderr().contains(because),
+        "{because}: {ran}"
+    );
 }
 
 #[test]
@@ -56,14 +59,22 @@ fn a_staged_item_that_is_not_valid_is_refused_with_its_findings() {
       = hint: read it, then `piton sign greet`
 
     ✗ 1 tool, 0 directives, 0 knowledge entries: 1 error, 1 warning
-    hint: `piton help UNKNOWN_EXECUTOR` explains it with a mended example; `piton help codes` lists all
+    hint: `piton help UNKNOWN_EXECUTOR` explains it with a corrected example; `piton help codes` lists all
     error: piton: staged items are not valid, nothing was committed
-    hint: mend and stage them; `git commit --no-verify` leaves this check out
+    hint: fix and stage them; `git commit --no-verify` skips this check
     ");
     assert_eq!(project.git(["log", "--format=%s"]), "start\n");
     // The refusal changed nothing.
-    assert_eq!(project.git(["diff", "--cached", "--name-only"]), ".ai/tools/greet/tool.yaml\n");
-    assert_eq!(fs::read_dir(project.home().join("../tmp")).expect("a folder").count(), 0);
+    assert_eq!(
+        project.git(["diff", "--cached", "--name-only"]),
+        ".ai/tools/greet/tool.yaml\n"
+    );
+    assert_eq!(
+        fs::read_dir(project.home().join("../tmp"))
+            .expect("a folder")
+            .count(),
+        0
+    );
 }
 
 #[test]
@@ -80,9 +91,15 @@ fn the_index_counts_and_not_the_work_tree() {
     refused(&commit(&project), "nowhere");
     // An item that is neither staged nor committed is ignored.
     project.git(["add", "."]);
-    let project = project.file(".ai/tools/other/tool.yaml", BROKEN.replace("greet", "other"));
+    let project = project.file(
+        ".ai/tools/other/tool.yaml",
+        BROKEN.replace("greet", "other"),
+    );
     passes(&commit(&project));
-    assert_eq!(project.git(["status", "--porcelain"]), "?? .ai/tools/other/\n");
+    assert_eq!(
+        project.git(["status", "--porcelain"]),
+        "?? .ai/tools/other/\n"
+    );
 }
 
 #[test]
@@ -98,9 +115,11 @@ fn part_of_a_file_is_judged_as_it_is_staged() {
     // An executor and the tool that uses it, staged together, with nothing on disk.
     let runtime = "tool_id: my_runtime\ntool_type: runtime\nversion: \"1.0.0\"\ndescription: Runs\n\
                    executor: subprocess\nconfig:\n  command: bash\n";
-    let project = project
-        .file(".ai/tools/my_runtime.yaml", runtime)
-        .file(".ai/tools/greet/tool.yaml", GOOD.replace("run.sh", "main.sh").replace("bash_runtime", "my_runtime"));
+    let project = project.file(".ai/tools/my_runtime.yaml", runtime).file(
+        ".ai/tools/greet/tool.yaml",
+        GOOD.replace("run.sh", "main.sh")
+            .replace("bash_runtime", "my_runtime"),
+    );
     project.git(["add", ".ai/tools/greet"]);
     refused(&commit(&project), "my_runtime");
     project.git(["add", "."]);
@@ -109,13 +128,34 @@ fn part_of_a_file_is_judged_as_it_is_staged() {
 }
 
 #[test]
-fn what_only_this_commit_takes_along_is_looked_at() {
-    let project = project().file("notes.txt", "two\n").file(".ai/tools/greet/tool.yaml", BROKEN);
+fn what_only_this_commit_takes_along_is_checked() {
+    let project = project()
+        .file("notes.txt", "two\n")
+        .file(".ai/tools/greet/tool.yaml", BROKEN);
     // Git makes these commits with a temporary index.
     passes(&project.try_git(["commit", "--quiet", "--message", "notes", "notes.txt"]));
-    refused(&project.try_git(["commit", "--quiet", "--message", "item", ".ai/tools/greet/tool.yaml"]), "nowhere");
-    refused(&project.try_git(["commit", "--quiet", "--all", "--message", "all"]), "nowhere");
-    passes(&project.try_git(["commit", "--quiet", "--all", "--no-verify", "--message", "all"]));
+    refused(
+        &project.try_git([
+            "commit",
+            "--quiet",
+            "--message",
+            "item",
+            ".ai/tools/greet/tool.yaml",
+        ]),
+        "nowhere",
+    );
+    refused(
+        &project.try_git(["commit", "--quiet", "--all", "--message", "all"]),
+        "nowhere",
+    );
+    passes(&project.try_git([
+        "commit",
+        "--quiet",
+        "--all",
+        "--no-verify",
+        "--message",
+        "all",
+    ]));
     // An item that is already broken does not block other commits, and may be removed.
     let project = project
         .file("notes.txt", "three\n")
@@ -141,7 +181,11 @@ fn a_stamp_that_does_not_match_what_is_staged_is_refused() {
     refused(&commit(&project), "hash mismatch");
     // With converted line ends, the checkout matches the stamp and the blob does not.
     project.bash("git reset -q --hard; echo '*.sh text eol=crlf' > .gitattributes");
-    fs::write(project.root().join(".ai/tools/greet/run.sh"), "echo crlf\r\n").expect("written");
+    fs::write(
+        project.root().join(".ai/tools/greet/run.sh"),
+        "echo crlf\r\n",
+    )
+    .expect("written");
     assert_eq!(project.piton(["sign", "greet"]).code(), Some(0));
     project.git(["add", "."]);
     assert_eq!(commit(&project).code(), Some(0));
@@ -149,7 +193,10 @@ fn a_stamp_that_does_not_match_what_is_staged_is_refused() {
 
 #[test]
 fn warnings_are_said_and_do_not_refuse() {
-    let project = project().file(".ai/tools/greet/tool.yaml", format!("{GOOD}unheard_of: 1\n"));
+    let project = project().file(
+        ".ai/tools/greet/tool.yaml",
+        format!("{GOOD}unheard_of: 1\n"),
+    );
     project.git(["add", "."]);
     let ran = commit(&project);
     assert_eq!(ran.code(), Some(0), "{ran}");
@@ -157,7 +204,7 @@ fn warnings_are_said_and_do_not_refuse() {
 }
 
 #[test]
-fn projects_and_work_trees_anywhere_are_served() {
+fn projects_and_work_trees_anywhere_are_supported() {
     let name = "a \"b\"\nc";
     let project = TestProject::new()
         .file(&format!("{name}/.ai/tools/greet/tool.yaml"), GOOD)
@@ -170,15 +217,28 @@ fn projects_and_work_trees_anywhere_are_served() {
     let ran = commit(&project);
     refused(&ran, "nowhere");
     // From a subfolder, and in a linked worktree whose path holds spaces and a line break.
-    let ran = project
-        .ran(project.hermetic("git", &project.root().join("sub")).args(["commit", "-qm", "x"]).output().expect("git"));
+    let ran = project.ran(
+        project
+            .hermetic("git", &project.root().join("sub"))
+            .args(["commit", "-qm", "x"])
+            .output()
+            .expect("git"),
+    );
     refused(&ran, "nowhere");
     project.git(["stash", "--quiet"]);
     let linked = format!("../linked {}", "x\ny");
     project.git(["worktree", "add", "--quiet", "-b", "other", linked.as_str()]);
     let folder = project.root().join(&linked);
     fs::write(folder.join(name).join(".ai/tools/greet/tool.yaml"), BROKEN).expect("written");
-    let git = |words: &[&str]| project.ran(project.hermetic("git", &folder).args(words).output().expect("git starts"));
+    let git = |words: &[&str]| {
+        project.ran(
+            project
+                .hermetic("git", &folder)
+                .args(words)
+                .output()
+                .expect("git starts"),
+        )
+    };
     refused(&git(&["commit", "-qam", "x"]), "nowhere");
     fs::write(folder.join("new.txt"), "").expect("written");
     git(&["checkout", "-q", "."]);
@@ -199,7 +259,9 @@ fn links_to_other_folders_of_the_repository_lead_to_what_is_staged() {
 
 #[test]
 fn the_first_commit_and_a_damaged_copy_of_git_are_no_reason_to_fail() {
-    let project = TestProject::new().hooked(["pre-commit"]).file(".ai/tools/greet/tool.yaml", BROKEN);
+    let project = TestProject::new()
+        .hooked(["pre-commit"])
+        .file(".ai/tools/greet/tool.yaml", BROKEN);
     project.git(["add", "."]);
     refused(&commit(&project), "nowhere");
     project.git(["rm", "-q", "--cached", "-r", ".ai"]);
@@ -213,8 +275,13 @@ fn the_first_commit_and_a_damaged_copy_of_git_are_no_reason_to_fail() {
     );
     let project = project.hooked(["pre-commit"]);
     let ran = commit(&project);
-    assert!(ran.code() == Some(0) && ran.stderr().contains("could not look"), "{ran}");
-    let project = project.file("c", "").variable("PITON_HOOKS_FAIL_CLOSED", "true");
+    assert!(
+        ran.code() == Some(0) && ran.stderr().contains("hook failed"),
+        "{ran}"
+    );
+    let project = project
+        .file("c", "")
+        .variable("PITON_HOOKS_FAIL_CLOSED", "true");
     project.git(["add", "c"]);
-    refused(&commit(&project), "could not look");
+    refused(&commit(&project), "hook failed");
 }

@@ -4,8 +4,19 @@ use crate::harness::{Ran, TestProject, cmd_snapshot};
 
 /// A project with a commit of piton on top of another.
 fn project() -> TestProject {
-    let project = TestProject::new().ticking().file("a.txt", "one\n").committed();
-    let ran = project.piton(["exec", "--name", "append", "--", "sh", "-c", "echo two >> a.txt"]);
+    let project = TestProject::new()
+        .ticking()
+        .file("a.txt", "one\n")
+        .committed();
+    let ran = project.piton([
+        "exec",
+        "--name",
+        "append",
+        "--",
+        "sh",
+        "-c",
+        "echo two >> a.txt",
+    ]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     project.hooked(["commit-msg"])
 }
@@ -19,8 +30,9 @@ const JOURNAL: &str = "sha256:00000000000000000000000000000000000000000000000000
 #[test]
 fn a_forged_run_is_refused() {
     let project = project();
-    let forged =
-        format!("make it up\n\nPiton-Run: 01k9x2bf000000000000000000\nPiton-Step: 1 x\nPiton-Journal: {JOURNAL}\n");
+    let forged = format!(
+        "make it up\n\nPiton-Run: 01k9x2bf000000000000000000\nPiton-Step: 1 x\nPiton-Journal: {JOURNAL}\n"
+    );
     cmd_snapshot!(commit(&project, &forged), @"
     success: false
     exit_code: 1
@@ -35,14 +47,23 @@ fn a_forged_run_is_refused() {
 #[test]
 fn trailers_that_piton_would_not_write_are_refused() {
     let project = project();
-    let run = project.git(["log", "-1", "--format=%(trailers:key=Piton-Run,valueonly)"]).trim().to_owned();
+    let run = project
+        .git(["log", "-1", "--format=%(trailers:key=Piton-Run,valueonly)"])
+        .trim()
+        .to_owned();
     for (trailers, because) in [
         ("Piton-Run: latest".to_owned(), "is not the name of a run"),
         ("piton-run: 01k9x2bf".to_owned(), "no `Piton-Run`"),
         ("Piton-Tool: x@1.0.0".to_owned(), "no `Piton-Run`"),
         (format!("Piton-Run: {run}"), "without `Piton-Step`"),
-        (format!("Piton-Run: {run}\nPiton-Step: one\nPiton-Journal: {JOURNAL}"), "is not as piton writes it"),
-        (format!("Piton-Run: {run}\nPiton-Step: 1 x\nPiton-Journal: sha256:12"), "is not as piton writes it"),
+        (
+            format!("Piton-Run: {run}\nPiton-Step: one\nPiton-Journal: {JOURNAL}"),
+            "is not as piton writes it",
+        ),
+        (
+            format!("Piton-Run: {run}\nPiton-Step: 1 x\nPiton-Journal: sha256:12"),
+            "is not as piton writes it",
+        ),
         (
             format!(
                 "Signed-off-by: A <a@b.c>\nPiton-Run: 01k9x2bf000000000000000000\nPiton-Step: 1 x\nPiton-Journal: {JOURNAL}"
@@ -51,11 +72,18 @@ fn trailers_that_piton_would_not_write_are_refused() {
         ),
     ] {
         let ran = commit(&project, &format!("subject\n\n{trailers}\n"));
-        assert!(ran.code() == Some(1) && ran.stderr().contains(because), "{trailers}: {ran}");
+        assert!(
+            ran.code() == Some(1) && ran.stderr().contains(because),
+            "{trailers}: {ran}"
+        );
         assert!(ran.stderr().contains("hint: "), "{ran}");
     }
     // Text that mentions trailers is not a trailer.
-    for message in ["a\n\nPiton-Run: x is what it says\n\nand more", "Piton-Run: x", "a\n\n  Piton-Run: x"] {
+    for message in [
+        "a\n\nPiton-Run: x is what it says\n\nand more",
+        "Piton-Run: x",
+        "a\n\n  Piton-Run: x",
+    ] {
         assert_eq!(commit(&project, message).code(), Some(0), "{message}");
     }
 }
@@ -82,8 +110,14 @@ fn amended_picked_and_squashed_commits_of_known_runs_pass() {
     project.hook("../clone/.git", "commit-msg");
     let amend = ["-C", "../clone", "commit", "-q", "--amend", "--no-edit"];
     let ran = project.try_git(amend);
-    assert!(ran.code() == Some(1) && ran.stderr().contains("piton fetch"), "{ran}");
-    assert_eq!(project.piton(["-C", "../clone", "fetch", "origin"]).code(), Some(0));
+    assert!(
+        ran.code() == Some(1) && ran.stderr().contains("piton fetch"),
+        "{ran}"
+    );
+    assert_eq!(
+        project.piton(["-C", "../clone", "fetch", "origin"]).code(),
+        Some(0)
+    );
     assert_eq!(project.try_git(amend).code(), Some(0));
 }
 

@@ -18,7 +18,7 @@ fn a_new_project_gets_a_working_example() {
     created .ai/knowledge/examples/how_items_work.md
     created .ai/outputs/.gitignore
     ----- stderr -----
-    ✓ made 6 files
+    ✓ created 6 files
     hint: run the example with `piton run hello`, check the items with `piton validate`
     ");
     assert_eq!(
@@ -39,7 +39,15 @@ fn outputs_stay_out_of_git() {
     let project = TestProject::new();
     project.piton(["init"]);
     let project = project.file(".ai/outputs/tools/greet/output_1.json", "{}");
-    assert_eq!(project.git(["status", "--porcelain", "--untracked-files=all", ".ai/outputs"]), "");
+    assert_eq!(
+        project.git([
+            "status",
+            "--porcelain",
+            "--untracked-files=all",
+            ".ai/outputs"
+        ]),
+        ""
+    );
 }
 
 #[test]
@@ -58,7 +66,9 @@ fn a_second_init_changes_nothing() {
 
 #[test]
 fn files_with_other_content_are_all_named_and_nothing_is_written() {
-    let project = TestProject::new().file(".ai/config.yaml", "ui:\n  color: never\n").file(".ai/tools", "a file");
+    let project = TestProject::new()
+        .file(".ai/config.yaml", "ui:\n  color: never\n")
+        .file(".ai/tools", "a file");
     cmd_snapshot!(project.piton(["init"]), @"
     success: false
     exit_code: 2
@@ -66,7 +76,7 @@ fn files_with_other_content_are_all_named_and_nothing_is_written() {
     ----- stderr -----
     error: `.ai/config.yaml`, `.ai/tools` are in the way
 
-    hint: nothing was written, because nothing is ever overwritten: move away what is there, or keep it
+    hint: nothing was written, because piton never overwrites files: move the existing ones away, or keep them
     ");
     assert_eq!(project.files(), [".ai/config.yaml", ".ai/tools"]);
     assert_eq!(project.read(".ai/config.yaml"), "ui:\n  color: never\n");
@@ -79,7 +89,7 @@ fn files_in_the_way_are_reported_as_json() {
     success: false
     exit_code: 2
     ----- stdout -----
-    {"error":{"code":"FILES_IN_THE_WAY","message":"`.ai/config.yaml` is in the way","suggestion":"nothing was written, because nothing is ever overwritten: move away what is there, or keep it"}}
+    {"error":{"code":"FILES_IN_THE_WAY","message":"`.ai/config.yaml` is in the way","suggestion":"nothing was written, because piton never overwrites files: move the existing ones away, or keep them"}}
     ----- stderr -----
     "#);
 }
@@ -91,7 +101,10 @@ fn items_that_are_there_already_stay_as_they_are() {
         .directive("write", ["scribble"])
         .committed();
     assert_eq!(project.piton(["init"]).code(), Some(0));
-    assert_eq!(project.git(["status", "--porcelain", "--untracked-files=no"]), "");
+    assert_eq!(
+        project.git(["status", "--porcelain", "--untracked-files=no"]),
+        ""
+    );
     let project = project.committed();
     assert_eq!(project.piton(["init"]).code(), Some(0));
     project.assert_clean();
@@ -111,7 +124,7 @@ fn nothing_is_written_through_a_link_that_leaves_the_project() {
     ----- stderr -----
     error: `.ai` is in the way
 
-    hint: nothing was written, because nothing is ever overwritten: move away what is there, or keep it
+    hint: nothing was written, because piton never overwrites files: move the existing ones away, or keep them
     ");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
 }
@@ -130,7 +143,7 @@ fn below_the_top_of_a_work_tree_it_names_the_folder() {
     created .ai/knowledge/examples/how_items_work.md
     created .ai/outputs/.gitignore
     ----- stderr -----
-    ✓ made 6 files in `[PROJECT]`
+    ✓ created 6 files in `[PROJECT]`
     hint: run the example with `piton run hello`, check the items with `piton validate`
     ");
 }
@@ -139,8 +152,11 @@ fn below_the_top_of_a_work_tree_it_names_the_folder() {
 fn without_git_it_stays_in_the_current_folder() {
     let project = TestProject::without_git().within("here");
     let ran = project.piton(["init"]);
-    assert_eq!(project.files().first().map(String::as_str), Some("here/.ai/config.yaml"));
-    let hint = "hint: make a repository with `git init`, then run the example with `piton run hello`, check the items \
+    assert_eq!(
+        project.files().first().map(String::as_str),
+        Some("here/.ai/config.yaml")
+    );
+    let hint = "hint: create a repository with `git init`, then run the example with `piton run hello`, check the items \
                 with `piton validate`\n";
     assert!(ran.stderr().ends_with(hint), "{ran}");
 }
@@ -150,7 +166,10 @@ fn another_folder_is_named_with_a_flag() {
     let project = TestProject::without_git();
     fs::create_dir(project.root().join("other")).unwrap();
     project.piton(["-C", "other", "init"]);
-    assert_eq!(project.files().first().map(String::as_str), Some("other/.ai/config.yaml"));
+    assert_eq!(
+        project.files().first().map(String::as_str),
+        Some("other/.ai/config.yaml")
+    );
 }
 
 #[test]
@@ -178,7 +197,7 @@ fn a_folder_that_cannot_be_written_is_an_error_with_its_cause() {
     error: cannot write `.ai/config.yaml`
       caused by: No such file or directory (os error 2)
 
-    hint: see that its folder is there and writable, and that the disk has room
+    hint: check that its folder exists and is writable, and the disk space
     ");
 }
 
@@ -188,7 +207,10 @@ fn the_script_of_the_example_runs_by_itself() {
     use std::os::unix::fs::PermissionsExt;
     let project = TestProject::new();
     project.piton(["init"]);
-    let mode = fs::metadata(project.root().join(".ai/tools/examples/greet/greet.sh")).unwrap().permissions().mode();
+    let mode = fs::metadata(project.root().join(".ai/tools/examples/greet/greet.sh"))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o100, 0o100);
 }
 

@@ -11,7 +11,15 @@ use crate::run::assert_sound;
 
 /// Runs a script as a step whose changes stay on disk.
 fn keep(project: &TestProject, script: &str) {
-    let ran = project.piton(["exec", "--checkpoint", "explicit", "--", "bash", "-euc", script]);
+    let ran = project.piton([
+        "exec",
+        "--checkpoint",
+        "explicit",
+        "--",
+        "bash",
+        "-euc",
+        script,
+    ]);
     assert_eq!(ran.code(), Some(0), "{ran}");
 }
 
@@ -29,7 +37,11 @@ fn committed(project: &TestProject) -> String {
 
 fn left(project: &TestProject) -> Value {
     let found = project.piton(["diff", "--stat", "--format", "json"]).json();
-    let files = found["changes"].as_array().expect("a list").iter().map(|change| change["path"].clone());
+    let files = found["changes"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|change| change["path"].clone());
     json!({"from": found["from"], "files": files.collect::<Vec<_>>()})
 }
 
@@ -40,7 +52,10 @@ fn commits(project: &TestProject) -> usize {
 const NUMBERS: &str = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
 
 fn numbers() -> TestProject {
-    TestProject::new().file("f", NUMBERS).file("g", "one\n").committed()
+    TestProject::new()
+        .file("f", NUMBERS)
+        .file("g", "one\n")
+        .committed()
 }
 
 #[test]
@@ -58,10 +73,16 @@ fn r1_what_the_user_has_committed_is_no_longer_a_steps() {
 
 #[test]
 fn r1_a_file_that_was_untracked_before_the_step_overlaps_until_it_is_committed() {
-    let project = TestProject::new().file("f", "one\n").committed().file("mine", "mine\n");
+    let project = TestProject::new()
+        .file("f", "one\n")
+        .committed()
+        .file("mine", "mine\n");
     keep(&project, "echo tool >> mine");
     let ran = project.piton(["checkpoint"]);
-    assert!(ran.code() == Some(1) && ran.stderr().contains("DIRTY_OVERLAP"), "{ran}");
+    assert!(
+        ran.code() == Some(1) && ran.stderr().contains("DIRTY_OVERLAP"),
+        "{ran}"
+    );
     project.bash("git add mine; git commit -qm mine; echo later >> mine");
     keep(&project, "echo two >> f");
     checkpoint(&project);
@@ -97,13 +118,20 @@ fn log_and_show_say_that_nothing_is_left() {
     assert!(ran.stdout().contains("on disk"), "{ran}");
     project.bash("git checkout -q -- f");
     let ran = project.piton(["log"]);
-    assert!(ran.stdout().contains("committed or discarded since"), "{ran}");
+    assert!(
+        ran.stdout().contains("committed or discarded since"),
+        "{ran}"
+    );
     let logged = project.piton(["log", "--format", "json"]);
-    let run: Value = serde_json::from_str(logged.stdout().lines().next().expect("a line")).expect("JSON");
+    let run: Value =
+        serde_json::from_str(logged.stdout().lines().next().expect("a line")).expect("JSON");
     assert_eq!(run["settled"], json!([1]), "{logged}");
     checkpoint(&project);
     let ran = project.piton(["show", "--no-diff", run["id"].as_str().expect("an id")]);
-    assert!(ran.stdout().contains("committed or discarded since"), "{ran}");
+    assert!(
+        ran.stdout().contains("committed or discarded since"),
+        "{ran}"
+    );
 }
 
 #[test]
@@ -112,7 +140,10 @@ fn a_checkpoint_of_discarded_changes_says_that_there_is_nothing() {
     keep(&project, "echo tool > f");
     project.bash("git checkout -q -- f");
     let ran = checkpoint(&project);
-    assert!(ran.stderr().contains("no step left changes behind"), "{ran}");
+    assert!(
+        ran.stderr().contains("steps left no uncommitted changes"),
+        "{ran}"
+    );
     assert_eq!(commits(&project), 1);
     assert_sound(&project);
 }
@@ -124,7 +155,10 @@ fn of_two_steps_in_one_file_the_discarded_one_stays_out() {
     project.bash("git checkout -q -- f");
     keep(&project, "sed -i 's/^9$/nine/' f");
     checkpoint(&project);
-    assert_eq!(project.git(["show", "HEAD:f"]), NUMBERS.replace('9', "nine"));
+    assert_eq!(
+        project.git(["show", "HEAD:f"]),
+        NUMBERS.replace('9', "nine")
+    );
     project.assert_clean();
 }
 
@@ -134,12 +168,24 @@ fn a_part_that_was_discarded_or_committed_by_hand_stays_out() {
     keep(&project, "sed -i 's/^1$/one/; s/^9$/nine/' f");
     project.bash("sed -i 's/^one$/1/' f");
     checkpoint(&project);
-    assert_eq!(project.git(["show", "HEAD:f"]), NUMBERS.replace('9', "nine"));
+    assert_eq!(
+        project.git(["show", "HEAD:f"]),
+        NUMBERS.replace('9', "nine")
+    );
     project.assert_clean();
     keep(&project, "sed -i 's/^1$/one/; s/^5$/five/' f");
-    project.bash("cp f all; git show HEAD:f | sed 's/^1$/one/' > f; git commit -qam 'by hand'; mv all f");
+    project.bash(
+        "cp f all; git show HEAD:f | sed 's/^1$/one/' > f; git commit -qam 'by hand'; mv all f",
+    );
     checkpoint(&project);
-    assert_eq!(project.git(["show", "--format=", "--unified=0", "HEAD"]).matches("\n+").count(), 2, "one line");
+    assert_eq!(
+        project
+            .git(["show", "--format=", "--unified=0", "HEAD"])
+            .matches("\n+")
+            .count(),
+        2,
+        "one line"
+    );
     project.assert_clean();
     assert_sound(&project);
 }
@@ -151,7 +197,10 @@ fn edits_in_other_lines_stay_dirty_on_disk() {
     project.bash("sed -i 's/^9$/mine/' f");
     checkpoint(&project);
     assert_eq!(project.git(["show", "HEAD:f"]), NUMBERS.replace('1', "one"));
-    assert_eq!(project.read("f"), NUMBERS.replace('1', "one").replace('9', "mine"));
+    assert_eq!(
+        project.read("f"),
+        NUMBERS.replace('1', "one").replace('9', "mine")
+    );
     assert_eq!(project.git(["status", "--porcelain"]), " M f\n");
     assert_sound(&project);
 }
@@ -187,7 +236,10 @@ fn a_file_that_the_step_made_and_the_user_edited_is_named() {
     keep(&project, "echo step > new");
     project.bash("echo mine >> new");
     let ran = project.piton(["checkpoint"]);
-    assert!(ran.code() == Some(1) && ran.stderr().contains("EDITED_SINCE"), "{ran}");
+    assert!(
+        ran.code() == Some(1) && ran.stderr().contains("EDITED_SINCE"),
+        "{ran}"
+    );
     project.bash("git add new; git commit -qm mine; echo more >> new");
     checkpoint(&project);
     assert_eq!(commits(&project), 2);
@@ -195,7 +247,7 @@ fn a_file_that_the_step_made_and_the_user_edited_is_named() {
 }
 
 #[test]
-fn a_file_that_the_step_removed_and_the_user_made_again_is_the_users() {
+fn a_file_that_the_step_removed_and_the_user_created_again_is_the_users() {
     let project = numbers();
     keep(&project, "rm g; echo two > f");
     project.bash("echo mine > g");
@@ -206,10 +258,19 @@ fn a_file_that_the_step_removed_and_the_user_made_again_is_the_users() {
 
 #[test]
 fn renames_and_modes_are_judged_like_any_change() {
-    let project = TestProject::new().file("old", NUMBERS).file("run.sh", "true\n").committed();
+    let project = TestProject::new()
+        .file("old", NUMBERS)
+        .file("run.sh", "true\n")
+        .committed();
     keep(&project, "mv old new; chmod +x run.sh");
     checkpoint(&project);
-    assert_eq!(project.git(["ls-files", "--stage", "run.sh"]).split(' ').next(), Some("100755"));
+    assert_eq!(
+        project
+            .git(["ls-files", "--stage", "run.sh"])
+            .split(' ')
+            .next(),
+        Some("100755")
+    );
     assert_eq!(
         project.git(["show", "--name-status", "--no-renames", "--format=", "HEAD"]),
         "A\tnew\nD\told\nM\trun.sh\n"
@@ -245,8 +306,14 @@ fn amend_reset_and_another_branch_between_step_and_checkpoint() {
     project.bash("git reset -q --soft HEAD~1");
     checkpoint(&project);
     // The user took the first checkpoint back; its line is staged and is now the user's to commit.
-    assert_eq!(project.git(["show", "HEAD:f"]), NUMBERS.replace('9', "nine"));
-    assert_eq!(project.read("f"), NUMBERS.replace('1', "one").replace('9', "nine"));
+    assert_eq!(
+        project.git(["show", "HEAD:f"]),
+        NUMBERS.replace('9', "nine")
+    );
+    assert_eq!(
+        project.read("f"),
+        NUMBERS.replace('1', "one").replace('9', "nine")
+    );
     project.bash("git commit -qam rest; git switch -qc other");
     keep(&project, "echo step >> g");
     project.bash("git switch -q main");
@@ -261,7 +328,10 @@ fn amend_reset_and_another_branch_between_step_and_checkpoint() {
 
 #[test]
 fn line_ends_that_git_converts_are_no_edits() {
-    let project = TestProject::new().file(".gitattributes", "* text=auto\n").file("f", "one\ntwo\n").committed();
+    let project = TestProject::new()
+        .file(".gitattributes", "* text=auto\n")
+        .file("f", "one\ntwo\n")
+        .committed();
     keep(&project, "printf 'one\\r\\nzwei\\r\\n' > f");
     assert_eq!(left(&project)["files"], json!(["f"]));
     checkpoint(&project);
@@ -277,12 +347,19 @@ fn line_ends_that_git_converts_are_no_edits() {
 fn the_end_of_a_run_names_only_what_is_left() {
     let back = "<step name=\"back\"><execute item_type=\"tool\" item_id=\"back\"/></step>";
     let all = format!("{}{back}", crate::run::call("a", "add", "", "a"));
-    let project =
-        crate::run::directive("both", "", &all)(crate::run::project().tool("back", "", "git checkout -q out.txt"));
+    let project = crate::run::directive("both", "", &all)(crate::run::project().tool(
+        "back",
+        "isolation: trusted",
+        "git checkout -q out.txt",
+    ));
     let project = project.committed();
     let ran = project.piton(["run", "both", "--format", "json"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
-    assert_eq!(crate::run::summary(&ran)["uncommitted"], Value::Null, "{ran}");
+    assert_eq!(
+        crate::run::summary(&ran)["uncommitted"],
+        Value::Null,
+        "{ran}"
+    );
 }
 
 const OUTPUTS: &str = "<outputs><success>sha: {step:keep.commit_sha}\nfiles: {step:keep.files_changed}\n\
@@ -293,17 +370,29 @@ fn r10_a_checkpoint_with_nothing_to_commit_has_empty_outputs() {
     let keep = "<step name=\"keep\"><checkpoint operation=\"keep\"/></step>\n";
     let say = crate::run::call("say", "list", "", "");
     for (all, mode) in [
-        (format!("{}{keep}{say}", crate::run::call("a", "add", "", "a")), "auto"),
+        (
+            format!("{}{keep}{say}", crate::run::call("a", "add", "", "a")),
+            "auto",
+        ),
         (format!("{keep}{say}"), "explicit"),
-        (format!("{}{keep}{say}", crate::run::call("a", "add", "", "a")), "disabled"),
+        (
+            format!("{}{keep}{say}", crate::run::call("a", "add", "", "a")),
+            "disabled",
+        ),
     ] {
         let make = crate::run::directive("outputs", "", &all)(crate::run::project());
-        let text = make.read(".ai/directives/outputs.md").replace("</process>\n", &format!("</process>\n{OUTPUTS}\n"));
+        let text = make
+            .read(".ai/directives/outputs.md")
+            .replace("</process>\n", &format!("</process>\n{OUTPUTS}\n"));
         let project = make.file(".ai/directives/outputs.md", text).committed();
         let ran = project.piton(["run", "outputs", "--checkpoint", mode, "--format", "json"]);
         assert_eq!(ran.code(), Some(0), "{mode}: {ran}");
         let outputs = &crate::run::summary(&ran)["outputs"];
-        assert_eq!(*outputs, json!({"sha": null, "files": 0, "text": "made []"}), "{mode}: {ran}");
+        assert_eq!(
+            *outputs,
+            json!({"sha": null, "files": 0, "text": "made []"}),
+            "{mode}: {ran}"
+        );
         let ran = project.piton(["run", "outputs", "--checkpoint", mode]);
         assert!(ran.stdout().contains("sha:\n"), "{ran}");
     }
@@ -316,10 +405,12 @@ fn status_names_what_steps_left_and_nothing_that_was_discarded_or_committed() {
     keep(&project, "sed -i 's/^2/two/' f; echo new > made.txt");
     keep(&project, "echo two >> g");
     project.bash("echo mine > mine.txt");
-    let uncommitted = || project.piton(["status", "--format", "json"]).json()["uncommitted"].clone();
+    let uncommitted =
+        || project.piton(["status", "--format", "json"]).json()["uncommitted"].clone();
     let shown = project.piton(["status"]);
     assert!(
-        shown.stdout().contains("left uncommitted by ") && shown.stdout().ends_with("  f\n  g\n  made.txt\n"),
+        shown.stdout().contains("left uncommitted by ")
+            && shown.stdout().ends_with("  f\n  g\n  made.txt\n"),
         "{shown}"
     );
     for command in ["piton diff", "piton checkpoint", "piton undo"] {
@@ -330,8 +421,14 @@ fn status_names_what_steps_left_and_nothing_that_was_discarded_or_committed() {
     assert_eq!(uncommitted(), json!(["f"]));
     project.bash("git checkout -q -- f");
     let shown = project.piton(["status"]);
-    assert_eq!((shown.stdout(), shown.stderr()), ("no run waits here\n".to_owned(), String::new()));
-    assert_eq!(project.piton(["status", "--format", "json"]).stdout(), "null\n");
+    assert_eq!(
+        (shown.stdout(), shown.stderr()),
+        ("no run waits here\n".to_owned(), String::new())
+    );
+    assert_eq!(
+        project.piton(["status", "--format", "json"]).stdout(),
+        "null\n"
+    );
 }
 
 #[test]

@@ -1,11 +1,16 @@
 //! Integration tests: the real binary, real git.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking, its helpers too")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking, its helpers too"
+)]
 
 mod api_tools;
 mod architecture;
 mod audit;
 mod author;
+mod belonging;
 mod blame;
 mod bulk;
 mod call;
@@ -30,13 +35,16 @@ mod faults;
 mod filters;
 mod finish;
 mod forecast;
+mod forged_journal;
 mod forgery;
 mod git_checkpoint;
+mod git_settings;
 mod guards;
 mod guide;
 mod harness;
 mod hazards;
 mod help;
+mod hidden_memory;
 mod hook_managers;
 mod hooks_install;
 mod hooks_items;
@@ -45,10 +53,15 @@ mod hooks_push;
 mod hooks_rewrite;
 mod hooks_within;
 mod init;
+mod isolation;
 mod item_steps;
+mod judged_script;
 mod kept;
+mod linked_worktree;
 mod load;
+mod log_limits;
 mod many_items;
+mod mcp_authority;
 mod mcp_baseline;
 mod mcp_calls;
 mod mcp_client;
@@ -58,17 +71,22 @@ mod mcp_hostile;
 mod mcp_install;
 mod mcp_items;
 mod mcp_peers;
+mod mcp_pinned;
+mod mcp_resources;
+mod mcp_reviewed;
 mod mcp_runs;
 mod mcp_sampling;
-mod mcp_shelf;
 mod mcp_tools;
 mod mcp_wire;
 mod meta;
 mod migrate;
 mod new;
+mod ordinary_peers;
+mod ordinary_work;
 mod own_items;
 mod permission;
 mod power_loss;
+mod private_folders;
 mod property;
 mod quickstart;
 mod reference;
@@ -76,6 +94,7 @@ mod reliability;
 mod repository_guard;
 mod repository_kinds;
 mod resolution;
+mod revealed;
 mod rewritten;
 mod rollback;
 mod run;
@@ -89,9 +108,10 @@ mod tool;
 mod tool_audit;
 mod tool_run;
 mod tool_usage;
+#[cfg(target_os = "linux")]
 mod torture;
 mod trail;
 mod trust;
 mod usage;
 mod validate;
-mod worktree;
+mod write_paths;

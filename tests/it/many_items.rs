@@ -18,16 +18,39 @@ pub(crate) fn plant(root: &Path, count: usize) {
 fn item(at: usize) -> Vec<(String, String)> {
     let group = format!("group_{:02}", at / 20 % 50);
     match at % 20 {
-        0..=5 => vec![(format!(".ai/directives/{group}/directive_{at}.md"), directive(at, &group))],
-        6..=8 => python(at, &group, "tool_type: script\nexecutor: python_runtime\nconfig:\n  entrypoint: main.py\n"),
+        0..=5 => vec![(
+            format!(".ai/directives/{group}/directive_{at}.md"),
+            directive(at, &group),
+        )],
+        6..=8 => python(
+            at,
+            &group,
+            "tool_type: script\nexecutor: python_runtime\nconfig:\n  entrypoint: main.py\n",
+        ),
         9 => bash(at, &group),
         10 | 11 => vec![(format!(".ai/tools/{group}/tool_{at}.yaml"), api(at, &group))],
-        12 => python(at, &group, "tool_type: python\nexecutor:\n  type: python\n  entrypoint: main.py\n  venv: true\n"),
-        13 => vec![(format!(".ai/tools/{group}/tool_{at}.py"), embedded(at, &group))],
-        14 => vec![(format!(".ai/tools/{group}/tool_{at}.json"), json_schema(at, &group))],
+        12 => python(
+            at,
+            &group,
+            "tool_type: python\nexecutor:\n  type: python\n  entrypoint: main.py\n  venv: true\n",
+        ),
+        13 => vec![(
+            format!(".ai/tools/{group}/tool_{at}.py"),
+            embedded(at, &group),
+        )],
+        14 => vec![(
+            format!(".ai/tools/{group}/tool_{at}.json"),
+            json_schema(at, &group),
+        )],
         15 => vec![(format!(".ai/tools/{group}/tool-{at}.yaml"), tool_root(at))],
-        16 => vec![(format!(".ai/tools/{group}/tool_{at}.yaml"), mcp_server(at, &group))],
-        _ => vec![(format!(".ai/knowledge/{group}/entry_{at}.md"), knowledge(at, &group))],
+        16 => vec![(
+            format!(".ai/tools/{group}/tool_{at}.yaml"),
+            mcp_server(at, &group),
+        )],
+        _ => vec![(
+            format!(".ai/knowledge/{group}/entry_{at}.md"),
+            knowledge(at, &group),
+        )],
     }
 }
 

@@ -9,9 +9,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::crash::leftover::{awaited, is_alive};
-use crate::harness::{Ran, TestProject, cmd_snapshot};
+use crate::harness::{TestProject, cmd_snapshot};
 
 mod grant;
+mod host;
 mod hostile;
 mod pinning;
 
@@ -35,9 +36,15 @@ pub(crate) fn project(ways: &str) -> TestProject {
     TestProject::new()
         .file(".ai/tools/box/tool.yaml", server)
         .file(".ai/tools/box/server.py", SERVER)
-        .file(".ai/tools/say.yaml", tool("say", "say", &format!("parameters:\n{}", text("text"))))
+        .file(
+            ".ai/tools/say.yaml",
+            tool("say", "say", &format!("parameters:\n{}", text("text"))),
+        )
         .file(".ai/tools/write.yaml", tool("write", "write", &write))
-        .file(".ai/tools/spoil.yaml", tool("spoil", "write_and_fail", &write))
+        .file(
+            ".ai/tools/spoil.yaml",
+            tool("spoil", "write_and_fail", &write),
+        )
         .file(".ai/tools/count.yaml", tool("count", "count", ""))
         .file(".ai/tools/die.yaml", tool("die", "die", ""))
         .file(".ai/tools/wait.yaml", tool("wait", "wait", ""))
@@ -45,14 +52,10 @@ pub(crate) fn project(ways: &str) -> TestProject {
         .committed()
 }
 
-pub(crate) fn last(ran: &Ran) -> Value {
-    let stdout = ran.stdout();
-    let line = stdout.lines().next_back().unwrap_or_else(|| panic!("nothing was printed: {ran}"));
-    serde_json::from_str(line).unwrap_or_else(|err| panic!("{err}: {ran}"))
-}
-
 pub(crate) fn call(project: &TestProject, words: &[&str]) -> Value {
-    last(&project.piton([&["tool", "run"], words, &["--format", "json"]].concat()))
+    project
+        .piton([&["tool", "run"], words, &["--format", "json"]].concat())
+        .last_json()
 }
 
 fn beside(project: &TestProject, name: &str) -> PathBuf {
@@ -61,7 +64,10 @@ fn beside(project: &TestProject, name: &str) -> PathBuf {
 
 /// How often the server was started.
 fn starts(project: &TestProject) -> usize {
-    fs::read_to_string(beside(project, "started")).unwrap_or_default().lines().count()
+    fs::read_to_string(beside(project, "started"))
+        .unwrap_or_default()
+        .lines()
+        .count()
 }
 
 /// Checks that piton left nothing in the temporary folder and that no server runs.
@@ -69,11 +75,20 @@ fn assert_nothing_left(project: &TestProject) {
     let tmp = project.root().with_file_name("tmp");
     let left: Vec<String> = fs::read_dir(&tmp)
         .expect("a folder")
-        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
         .filter(|name| name.starts_with("piton"))
         .collect();
     assert_eq!(left, Vec::<String>::new());
-    for pid in fs::read_to_string(tmp.join("started")).unwrap_or_default().lines() {
+    for pid in fs::read_to_string(tmp.join("started"))
+        .unwrap_or_default()
+        .lines()
+    {
         assert!(!is_alive(pid), "the server {pid} still runs");
     }
 }
@@ -81,10 +96,17 @@ fn assert_nothing_left(project: &TestProject) {
 /// A directive with these steps, each a tool with its parameters.
 fn directive(project: TestProject, permissions: &str, steps: &[(&str, &str, &str)]) -> TestProject {
     let step = |(at, (tool, command, params)): (usize, &(&str, &str, &str))| {
-        let command = if command.is_empty() { String::new() } else { format!(" command=\"{command}\"") };
-        let pairs = params.split_terminator(',').filter_map(|pair| pair.split_once('='));
-        let params: Vec<String> =
-            pairs.map(|(name, value)| format!("<param name=\"{name}\" value=\"{value}\"/>")).collect();
+        let command = if command.is_empty() {
+            String::new()
+        } else {
+            format!(" command=\"{command}\"")
+        };
+        let pairs = params
+            .split_terminator(',')
+            .filter_map(|pair| pair.split_once('='));
+        let params: Vec<String> = pairs
+            .map(|(name, value)| format!("<param name=\"{name}\" value=\"{value}\"/>"))
+            .collect();
         let params = params.concat();
         format!(
             "<step name=\"s{at}\"><execute item_type=\"tool\" item_id=\"{tool}\"{command}>{params}</execute></step>\n"
@@ -107,7 +129,11 @@ fn a_tool_of_a_server_is_called_and_its_result_has_a_form() {
     assert_eq!(result["status"], "success", "{result}");
     assert_eq!(result["result"], json!({"text": "hello there"}));
     assert_eq!(result["stderr"], "saying hello there\n");
-    assert_eq!(call(&project, &["count"])["result"], json!({"calls": 1}), "each run has a server of its own");
+    assert_eq!(
+        call(&project, &["count"])["result"],
+        json!({"calls": 1}),
+        "each run has a server of its own"
+    );
     let written = call(&project, &["say", "--param", "text={\"a\": [1, 2]}"]);
     assert_eq!(written["result"], json!({"a": [1, 2]}));
     assert_nothing_left(&project);
@@ -127,8 +153,14 @@ fn a_server_lists_its_tools_and_takes_their_names_as_commands() {
             "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}})
     );
     // The server declares the types of its parameters.
-    assert_eq!(call(&project, &["box", "add", "-p", "a=2", "-p", "b=40"])["result"], json!({"sum": 42}));
-    assert_eq!(call(&project, &["box", "say", "-p", "text=42"])["result"], json!(42));
+    assert_eq!(
+        call(&project, &["box", "add", "-p", "a=2", "-p", "b=40"])["result"],
+        json!({"sum": 42})
+    );
+    assert_eq!(
+        call(&project, &["box", "say", "-p", "text=42"])["result"],
+        json!(42)
+    );
     cmd_snapshot!(project.piton(["tool", "run", "box", "add", "-p", "a=two"]), @r#"
     success: false
     exit_code: 1
@@ -160,7 +192,9 @@ fn what_will_be_called_is_shown_first() {
     let lines: Vec<String> = shown
         .stdout()
         .lines()
-        .filter(|line| line.starts_with("action.") && !line.contains("environment") && !line.contains("limits"))
+        .filter(|line| {
+            line.starts_with("action.") && !line.contains("environment") && !line.contains("limits")
+        })
         .map(str::to_owned)
         .collect();
     insta::with_settings!({filters => shown.filters()}, { insta::assert_snapshot!(lines.join("\n"), @"
@@ -178,8 +212,16 @@ fn what_will_be_called_is_shown_first() {
 
 #[test]
 fn a_server_gets_what_it_asks_for_and_nothing_else() {
-    let project = project("").variable("BOX_TOKEN", "very secret").variable("OTHER", "mine");
-    let variable = |name: &str| call(&project, &["box", "variable", "-p", &format!("name={name}")])["result"].clone();
+    let project = project("")
+        .variable("BOX_TOKEN", "very secret")
+        .variable("OTHER", "mine");
+    let variable = |name: &str| {
+        call(
+            &project,
+            &["box", "variable", "-p", &format!("name={name}")],
+        )["result"]
+            .clone()
+    };
     assert_eq!(variable("OTHER"), json!({"value": null}));
     // The server has the secret, but its value is masked in the output.
     assert_eq!(variable("SECRET"), json!({"value": "***"}));
@@ -188,17 +230,34 @@ fn a_server_gets_what_it_asks_for_and_nothing_else() {
 }
 
 #[test]
-fn what_a_server_writes_is_a_checkpoint_and_what_fails_is_put_back() {
+fn what_a_server_writes_is_a_checkpoint_and_what_fails_is_rolled_back() {
     let project = project("");
-    let words = ["-p", "path=made.txt", "-p", "text=made", "--checkpoint", "auto"];
+    let words = [
+        "-p",
+        "path=made.txt",
+        "-p",
+        "text=made",
+        "--checkpoint",
+        "auto",
+    ];
     let spoiled = call(&project, &[&["spoil"], &words[..]].concat());
-    assert_eq!((&spoiled["status"], &spoiled["code"]), (&json!("error"), &json!("MCP_TOOL_ERROR")), "{spoiled}");
-    assert_eq!(spoiled["message"], "the tool says that it failed: wrote made.txt");
+    assert_eq!(
+        (&spoiled["status"], &spoiled["code"]),
+        (&json!("error"), &json!("MCP_TOOL_ERROR")),
+        "{spoiled}"
+    );
+    assert_eq!(
+        spoiled["message"],
+        "the tool reported a failure: wrote made.txt"
+    );
     assert_eq!(spoiled["checkpoint"]["status"], "rolled_back");
     project.assert_clean();
     let kept = call(&project, &[&["write"], &words[..]].concat());
     assert_eq!(kept["checkpoint"]["status"], "committed", "{kept}");
-    assert_eq!(project.git(["show", "--name-only", "--format=", "HEAD"]), "made.txt\n");
+    assert_eq!(
+        project.git(["show", "--name-only", "--format=", "HEAD"]),
+        "made.txt\n"
+    );
     project.assert_clean();
     assert_eq!(project.piton(["undo"]).code(), Some(0));
     assert!(!project.root().join("made.txt").exists());
@@ -209,56 +268,98 @@ const ALL: &str = "<execute resource=\"tool\" id=\"*\"/><env vars=\"*\"/><write 
 
 #[test]
 fn one_server_serves_all_steps_of_a_run() {
-    let steps = [("count", "", ""), ("write", "", "path=a.txt,text=a"), ("box", "count", "")];
+    let steps = [
+        ("count", "", ""),
+        ("write", "", "path=a.txt,text=a"),
+        ("box", "count", ""),
+    ];
     let project = directive(project("child"), ALL, &steps);
     let ran = project.piton(["run", "d", "--format", "json"]);
-    assert_eq!(last(&ran)["outputs"], json!({"last": {"calls": 3}}), "{ran}");
+    assert_eq!(
+        ran.last_json()["outputs"],
+        json!({"last": {"calls": 3}}),
+        "{ran}"
+    );
     assert_eq!(starts(&project), 1);
     assert_eq!(project.read("a.txt"), "a");
-    assert!(!is_alive(awaited(&beside(&project, "child")).trim()), "what the server started still runs");
+    assert!(
+        !is_alive(awaited(&beside(&project, "child")).trim()),
+        "what the server started still runs"
+    );
     assert_nothing_left(&project);
 }
 
 #[test]
-fn a_server_that_died_is_started_again_and_that_is_told() {
+fn a_server_that_died_is_started_again_and_that_is_reported() {
     let steps = [("count", "", ""), ("die", "", ""), ("count", "", "")];
     let project = directive(project(""), ALL, &steps);
-    let text = project.read(".ai/directives/d.md").replace("name=\"s1\"", "name=\"s1\" on_failure=\"continue\"");
+    let text = project
+        .read(".ai/directives/d.md")
+        .replace("name=\"s1\"", "name=\"s1\" on_failure=\"continue\"");
     let project = project.file(".ai/directives/d.md", text).committed();
     let ran = project.piton(["run", "d", "--format", "json"]);
-    assert_eq!(last(&ran)["outputs"], json!({"last": {"calls": 1}}), "{ran}");
+    assert_eq!(
+        ran.last_json()["outputs"],
+        json!({"last": {"calls": 1}}),
+        "{ran}"
+    );
     assert_eq!(starts(&project), 2);
     let dead = call(&project, &["die"]);
     assert_eq!(dead["code"], "NO_ANSWER", "{dead}");
-    assert_eq!(dead["message"], "the MCP server `box` ended before it answered: exit status: 7");
+    assert_eq!(
+        dead["message"],
+        "the MCP server `box` ended before it answered: exit status: 7"
+    );
     assert_eq!(dead["stderr"], "last words\n");
     assert_nothing_left(&project);
 }
 
 #[test]
 fn a_server_killed_between_two_steps_is_found_out() {
-    let project = project("").tool("kill", "", "kill -9 $(tail -1 \"$TMPDIR/started\")");
-    let project = directive(project, ALL, &[("count", "", ""), ("kill", "", ""), ("count", "", "")]);
+    let project = project("").tool(
+        "kill",
+        "isolation: trusted",
+        "kill -9 $(tail -1 \"$TMPDIR/started\")",
+    );
+    let project = directive(
+        project,
+        ALL,
+        &[("count", "", ""), ("kill", "", ""), ("count", "", "")],
+    );
     let ran = project.piton(["run", "d", "--format", "json"]);
-    assert_eq!(last(&ran)["outputs"], json!({"last": {"calls": 1}}), "{ran}");
+    assert_eq!(
+        ran.last_json()["outputs"],
+        json!({"last": {"calls": 1}}),
+        "{ran}"
+    );
     assert_eq!(starts(&project), 2);
     let output = fs::read_dir(project.root().join(".ai/outputs/tools/count"))
         .expect("outputs")
         .map(|entry| fs::read_to_string(entry.expect("an entry").path()).expect("a file"))
-        .find(|text| text.contains("started again"));
+        .find(|text| text.contains("was restarted"));
     assert!(output.is_some(), "the restart was not reported");
 }
 
 #[test]
-fn a_call_that_takes_too_long_is_cancelled_and_the_server_goes_on() {
-    let steps = [("count", "", ""), ("wait", "", "timeout=1"), ("count", "", "")];
+fn a_call_that_takes_too_long_is_cancelled_and_the_server_continues() {
+    let steps = [
+        ("count", "", ""),
+        ("wait", "", "timeout=1"),
+        ("count", "", ""),
+    ];
     let project = directive(project(""), ALL, &steps);
-    let text = project.read(".ai/directives/d.md").replace("name=\"s1\"", "name=\"s1\" on_failure=\"continue\"");
+    let text = project
+        .read(".ai/directives/d.md")
+        .replace("name=\"s1\"", "name=\"s1\" on_failure=\"continue\"");
     let project = project.file(".ai/directives/d.md", text).committed();
     let ran = project.piton(["run", "d", "--format", "json"]);
     assert!(ran.stdout().contains("TIMED_OUT"), "{ran}");
     // The same process answered before and after.
-    assert_eq!(last(&ran)["outputs"], json!({"last": {"calls": 2}}), "{ran}");
+    assert_eq!(
+        ran.last_json()["outputs"],
+        json!({"last": {"calls": 2}}),
+        "{ran}"
+    );
     assert_eq!(starts(&project), 1);
     awaited(&beside(&project, "cancelled"));
 }
@@ -268,8 +369,15 @@ fn an_interrupt_and_a_kill_leave_no_server() {
     for signal in [Signal::INT, Signal::KILL] {
         let project = project("child, stubborn");
         let mut command = project.command(["tool", "run", "wait", "--checkpoint", "auto"]);
-        let piton = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("piton starts");
-        let pids = [awaited(&beside(&project, "waiting")), awaited(&beside(&project, "child"))];
+        let piton = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("piton starts");
+        let pids = [
+            awaited(&beside(&project, "waiting")),
+            awaited(&beside(&project, "child")),
+        ];
         kill_process(Pid::from_child(&piton), signal).expect("a process to end");
         let ran = project.ran(piton.wait_with_output().expect("piton ends"));
         if signal == Signal::INT {
@@ -277,7 +385,11 @@ fn an_interrupt_and_a_kill_leave_no_server() {
         } else {
             assert_eq!(project.piton(["recover"]).code(), Some(0));
         }
-        assert_eq!(pids.map(|pid| is_alive(pid.trim())), [false, false], "{ran}");
+        assert_eq!(
+            pids.map(|pid| is_alive(pid.trim())),
+            [false, false],
+            "{ran}"
+        );
         assert_nothing_left(&project);
         project.assert_clean();
     }
@@ -304,9 +416,20 @@ fn a_tool_may_bring_its_server_along() {
         .file(".ai/tools/block.yaml", block)
         .file(".ai/tools/root.yaml", root);
     // Keys of the server's settings are not arguments of the tool.
-    assert_eq!(call(&project, &["inline", "-p", "text=hi"])["result"], json!({"text": "hi"}));
+    assert_eq!(
+        call(&project, &["inline", "-p", "text=hi"])["result"],
+        json!({"text": "hi"})
+    );
     for id in ["block", "root-box"] {
-        assert_eq!(call(&project, &[id, "count"])["result"], json!({"calls": 1}), "{id}");
-        assert_eq!(call(&project, &[id, "say"])["code"], "UNKNOWN_COMMAND", "{id}");
+        assert_eq!(
+            call(&project, &[id, "count"])["result"],
+            json!({"calls": 1}),
+            "{id}"
+        );
+        assert_eq!(
+            call(&project, &[id, "say"])["code"],
+            "UNKNOWN_COMMAND",
+            "{id}"
+        );
     }
 }

@@ -90,7 +90,8 @@ impl McpClient {
         thread::spawn(move || {
             for line in output.lines() {
                 let Ok(line) = line else { break };
-                let message = serde_json::from_str(&line).unwrap_or_else(|err| panic!("not JSON: {err}\n{line}"));
+                let message = serde_json::from_str(&line)
+                    .unwrap_or_else(|err| panic!("not JSON: {err}\n{line}"));
                 if sender.send(message).is_err() {
                     break;
                 }
@@ -142,13 +143,22 @@ impl McpClient {
         };
         let listed = self.request("tools/list", json!({}));
         let tools = listed["tools"].as_array().expect("tools").iter();
-        self.schemas =
-            tools.map(|it| (it["name"].as_str().expect("a name").to_owned(), it["outputSchema"].clone())).collect();
+        self.schemas = tools
+            .map(|it| {
+                (
+                    it["name"].as_str().expect("a name").to_owned(),
+                    it["outputSchema"].clone(),
+                )
+            })
+            .collect();
         said
     }
 
     /// Calls a tool and returns the whole result.
-    #[expect(clippy::needless_pass_by_value, reason = "callers write `json!` in place")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers write `json!` in place"
+    )]
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))
     }
@@ -157,7 +167,10 @@ impl McpClient {
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params);
         let answer = self.answer(id);
-        assert!(answer.get("error").is_none(), "{method} was refused: {answer}");
+        assert!(
+            answer.get("error").is_none(),
+            "{method} was refused: {answer}"
+        );
         answer["result"].clone()
     }
 
@@ -176,7 +189,8 @@ impl McpClient {
                 .entry("_meta")
                 .or_insert_with(|| Value::Object(Map::new()));
             meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
-            meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "test", "version": "1.0.0"});
+            meta["io.modelcontextprotocol/clientInfo"] =
+                json!({"name": "test", "version": "1.0.0"});
             meta["io.modelcontextprotocol/clientCapabilities"] = self.capabilities.clone();
         }
         self.line(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -186,7 +200,10 @@ impl McpClient {
     /// Sends a tool call without waiting; its id is also the progress token.
     pub(crate) fn send_call(&mut self, tool: &str, arguments: &Value) -> u64 {
         let token = self.next_id + 1;
-        self.send("tools/call", json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": token}}))
+        self.send(
+            "tools/call",
+            json!({"name": tool, "arguments": arguments, "_meta": {"progressToken": token}}),
+        )
     }
 
     /// Waits for the whole answer to a request, with `result` or `error`.
@@ -203,32 +220,47 @@ impl McpClient {
 
     /// Fails if a tool result does not match the announced schema.
     fn compare(&self, id: u64, result: &Value) {
-        let Some(content) = result.get("structuredContent") else { return };
+        let Some(content) = result.get("structuredContent") else {
+            return;
+        };
         let schema = self.calls.get(&id).and_then(|tool| self.schemas.get(tool));
         let Some(schema) = schema else { return };
         let validator = jsonschema::validator_for(schema).expect("a schema");
-        let wrong: Vec<String> = validator.iter_errors(content).map(|err| err.to_string()).collect();
+        let wrong: Vec<String> = validator
+            .iter_errors(content)
+            .map(|err| err.to_string())
+            .collect();
         assert!(wrong.is_empty(), "{wrong:?}\n{content:#}");
     }
 
     /// Waits for a notification with this method.
     pub(crate) fn notification(&mut self, method: &str) -> Value {
         loop {
-            if let Some(place) = self.heard.iter().position(|message| message["method"] == method) {
+            if let Some(place) = self
+                .heard
+                .iter()
+                .position(|message| message["method"] == method)
+            {
                 return self.heard.remove(place);
             }
             self.read();
         }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "callers write `json!` in place")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers write `json!` in place"
+    )]
     pub(crate) fn notify(&mut self, method: &str, params: Value) {
         self.line(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
     /// Cancels a request.
     pub(crate) fn cancel(&mut self, id: u64) {
-        self.notify("notifications/cancelled", json!({"requestId": id, "reason": "the test changed its mind"}));
+        self.notify(
+            "notifications/cancelled",
+            json!({"requestId": id, "reason": "the test changed its mind"}),
+        );
     }
 
     /// Sends a message as one line.
@@ -239,7 +271,10 @@ impl McpClient {
     /// Sends bytes as they are.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         let input = self.input.as_mut().expect("the input is open");
-        input.write_all(bytes).and_then(|()| input.flush()).expect("the server reads");
+        input
+            .write_all(bytes)
+            .and_then(|()| input.flush())
+            .expect("the server reads");
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -257,7 +292,12 @@ impl McpClient {
         self.input = None;
         let status = self.child.wait().expect("a child");
         let mut said = String::new();
-        self.child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("UTF-8");
+        self.child
+            .stderr
+            .take()
+            .expect("a pipe")
+            .read_to_string(&mut said)
+            .expect("UTF-8");
         (status, said)
     }
 
@@ -269,16 +309,26 @@ impl McpClient {
             Err(err) => {
                 let _ = self.child.kill();
                 let mut said = String::new();
-                let _ = self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
+                let _ = self
+                    .child
+                    .stderr
+                    .take()
+                    .map(|mut stderr| stderr.read_to_string(&mut said));
                 panic!("the server says nothing more ({err})\n{said}");
             }
         };
-        match (message.get("id"), message.get("method").and_then(Value::as_str)) {
+        match (
+            message.get("id"),
+            message.get("method").and_then(Value::as_str),
+        ) {
             (Some(id), Some("elicitation/create")) => {
                 if let Some((path, text)) = self.edits.pop_front() {
                     std::fs::write(path, text).expect("the person can write");
                 }
-                let answer = self.answers.pop_front().unwrap_or_else(|| json!({"action": "cancel"}));
+                let answer = self
+                    .answers
+                    .pop_front()
+                    .unwrap_or_else(|| json!({"action": "cancel"}));
                 let reply = json!({"jsonrpc": "2.0", "id": id, "result": answer});
                 self.asked.push(message["params"].clone());
                 self.line(&reply);
@@ -295,8 +345,11 @@ impl McpClient {
                 self.line(&reply);
             }
             (Some(id), Some(method)) => {
-                self.sampled.extend((method == "sampling/createMessage").then(|| message["params"].clone()));
-                let error = json!({"code": -32601, "message": format!("the test does not know {method}")});
+                self.sampled.extend(
+                    (method == "sampling/createMessage").then(|| message["params"].clone()),
+                );
+                let error =
+                    json!({"code": -32601, "message": format!("the test does not know {method}")});
                 let reply = json!({"jsonrpc": "2.0", "id": id, "error": error});
                 self.line(&reply);
             }

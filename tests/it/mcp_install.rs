@@ -10,8 +10,15 @@ use crate::harness::{TestProject, cmd_snapshot};
 
 /// A project whose user finds piton by its name.
 fn project() -> TestProject {
-    let programs = Path::new(env!("CARGO_BIN_EXE_piton")).parent().expect("a folder").to_string_lossy().into_owned();
-    TestProject::new().file("README.md", "read me\n").committed().variable("PATH", &format!("{programs}:/usr/bin:/bin"))
+    let programs = Path::new(env!("CARGO_BIN_EXE_piton"))
+        .parent()
+        .expect("a folder")
+        .to_string_lossy()
+        .into_owned();
+    TestProject::new()
+        .file("README.md", "read me\n")
+        .committed()
+        .variable("PATH", &format!("{programs}:/usr/bin:/bin"))
 }
 
 fn install<'a>(client: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -25,7 +32,13 @@ fn refused(project: &TestProject, file: &str, more: &[&str]) -> Value {
     let content = || path.is_file().then(|| fs::read(&path).expect("a file"));
     let before = content();
     let files = project.files();
-    let ran = project.piton([install("claude", &["--write", "--format", "json"]), more.to_vec()].concat());
+    let ran = project.piton(
+        [
+            install("claude", &["--write", "--format", "json"]),
+            more.to_vec(),
+        ]
+        .concat(),
+    );
     assert_eq!(ran.code(), Some(2), "{ran}");
     assert_eq!(content(), before, "{ran}");
     assert_eq!(project.files(), files, "{ran}");
@@ -34,7 +47,13 @@ fn refused(project: &TestProject, file: &str, more: &[&str]) -> Value {
 
 #[test]
 fn settings_that_are_not_json_are_refused_and_stay() {
-    for text in ["{\"mcpServers\": {", "{} trailing", "[]", "{\"mcpServers\": []}", "{'a': 1}"] {
+    for text in [
+        "{\"mcpServers\": {",
+        "{} trailing",
+        "[]",
+        "{\"mcpServers\": []}",
+        "{'a': 1}",
+    ] {
         let project = project().file(".mcp.json", text);
         let said = refused(&project, ".mcp.json", &[]);
         assert_eq!(said["code"], "INVALID_FILE", "{said}");
@@ -74,7 +93,10 @@ fn settings_that_are_not_toml_are_refused_and_stay() {
 
     hint: nothing was written: correct the file first; without `--write`, `piton mcp install` prints what to write by hand
     ");
-    assert_eq!(fs::read_to_string(project.home().join(".codex/config.toml")).expect("kept"), broken);
+    assert_eq!(
+        fs::read_to_string(project.home().join(".codex/config.toml")).expect("kept"),
+        broken
+    );
 }
 
 #[test]
@@ -116,8 +138,8 @@ fn a_different_entry_is_kept_unless_forced() {
     exit_code: 0
     ----- stdout -----
     ----- stderr -----
-    ✓ the entry `piton` in `[PROJECT]/.mcp.json` is replaced
-    it is an edit of yours, not a checkpoint; commit it, and everybody who has piton can use it
+    ✓ replaced the entry `piton` in `[PROJECT]/.mcp.json`
+    this is your own uncommitted edit; commit it so that everyone with piton can use it
     ");
     insta::assert_snapshot!(project.read(".mcp.json"), @r#"
     {
@@ -142,7 +164,10 @@ fn an_entry_for_a_server_elsewhere_is_replaced_whole() {
     assert!(!said.to_string().contains("hunter2"), "{said}");
     project.piton(install("claude", &["--write", "--force"]));
     let read: Value = serde_json::from_str(&project.read(".mcp.json")).expect("JSON");
-    assert_eq!(read, json!({ "mcpServers": { "piton": { "type": "stdio", "command": "piton", "args": ["mcp"] } } }));
+    assert_eq!(
+        read,
+        json!({ "mcpServers": { "piton": { "type": "stdio", "command": "piton", "args": ["mcp"] } } })
+    );
 }
 
 #[test]
@@ -180,7 +205,7 @@ fn a_folder_that_cannot_be_written_is_reported() {
     error: cannot write `[PROJECT]/.vscode/mcp.json`
       caused by: permission denied
 
-    hint: see that its folder is there and writable, and that the disk has room
+    hint: check that its folder exists and is writable, and the disk space
     ");
     assert_eq!(project.files(), ["README.md"]);
 }
@@ -203,7 +228,11 @@ fn links_of_a_project_lead_nowhere_outside_of_it() {
     assert_eq!(fs::read_to_string(&outside).expect("kept"), "{}\n");
     symlink(project.home(), project.root().join(".vscode")).expect("a link");
     let ran = project.piton(install("vscode", &["--write", "--format", "json"]));
-    assert_eq!((ran.code(), &ran.json()["error"]["code"]), (Some(2), &json!("OUTSIDE_PROJECT")), "{ran}");
+    assert_eq!(
+        (ran.code(), &ran.json()["error"]["code"]),
+        (Some(2), &json!("OUTSIDE_PROJECT")),
+        "{ran}"
+    );
     assert!(!project.home().join("mcp.json").exists());
     symlink("nothing.json", project.root().join("gone")).expect("a link");
     project.bash("rm .mcp.json; mv gone .mcp.json");
@@ -228,11 +257,24 @@ fn settings_of_a_user_are_written_through_links_and_keep_their_mode() {
     let ran = project.piton(install("claude", &["--scope", "user", "--write"]));
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert!(project.home().join(".claude.json").is_symlink());
-    assert_eq!(fs::metadata(&target).expect("there").permissions().mode() & 0o777, 0o640);
-    let read: Value = serde_json::from_str(&fs::read_to_string(&target).expect("there")).expect("JSON");
+    assert_eq!(
+        fs::metadata(&target).expect("there").permissions().mode() & 0o777,
+        0o640
+    );
+    let read: Value =
+        serde_json::from_str(&fs::read_to_string(&target).expect("there")).expect("JSON");
     let piton = json!({ "type": "stdio", "command": "piton", "args": ["mcp"] });
-    assert_eq!(read, json!({ "numStartups": 7, "mcpServers": { "piton": piton } }));
-    assert_eq!(fs::read_dir(project.home().join("dotfiles")).expect("a folder").count(), 1, "nothing is left behind");
+    assert_eq!(
+        read,
+        json!({ "numStartups": 7, "mcpServers": { "piton": piton } })
+    );
+    assert_eq!(
+        fs::read_dir(project.home().join("dotfiles"))
+            .expect("a folder")
+            .count(),
+        1,
+        "nothing is left behind"
+    );
 }
 
 #[test]
@@ -349,29 +391,45 @@ fn writing_twice_changes_nothing_the_second_time() {
     exit_code: 0
     ----- stdout -----
     ----- stderr -----
-    ✓ Claude Code is told of piton in `[PROJECT]/.mcp.json`
-    it is an edit of yours, not a checkpoint; commit it, and everybody who has piton can use it
+    ✓ added piton to Claude Code in `[PROJECT]/.mcp.json`
+    this is your own uncommitted edit; commit it so that everyone with piton can use it
     ");
-    let first = fs::metadata(project.root().join(".mcp.json")).expect("there").modified().expect("a time");
+    let first = fs::metadata(project.root().join(".mcp.json"))
+        .expect("there")
+        .modified()
+        .expect("a time");
     cmd_snapshot!(project.piton(install("claude", &["--write"])), @"
     success: true
     exit_code: 0
     ----- stdout -----
     ----- stderr -----
-    ✓ `[PROJECT]/.mcp.json` names piton already
-    it is an edit of yours, not a checkpoint; commit it, and everybody who has piton can use it
+    ✓ `[PROJECT]/.mcp.json` already has piton
+    this is your own uncommitted edit; commit it so that everyone with piton can use it
     ");
-    assert_eq!(fs::metadata(project.root().join(".mcp.json")).expect("there").modified().expect("a time"), first);
+    assert_eq!(
+        fs::metadata(project.root().join(".mcp.json"))
+            .expect("there")
+            .modified()
+            .expect("a time"),
+        first
+    );
     assert_eq!(project.git(["status", "--porcelain"]), "?? .mcp.json\n");
     // An additional key of the user in the entry makes no difference.
-    let text = project.read(".mcp.json").replace("\"type\"", "\"env\": {},\n      \"type\"");
+    let text = project
+        .read(".mcp.json")
+        .replace("\"type\"", "\"env\": {},\n      \"type\"");
     let project = project.file(".mcp.json", &text);
-    assert_eq!(project.piton(install("claude", &["--write", "--format", "json"])).json()["status"], "present");
+    assert_eq!(
+        project
+            .piton(install("claude", &["--write", "--format", "json"]))
+            .json()["status"],
+        "present"
+    );
     assert_eq!(project.read(".mcp.json"), text);
 }
 
 #[test]
-fn every_client_is_told_in_each_scope() {
+fn every_client_can_be_installed_in_each_scope() {
     let cases = [
         ("claude", "project", ".mcp.json", "mcpServers"),
         ("cursor", "project", ".cursor/mcp.json", "mcpServers"),
@@ -384,7 +442,12 @@ fn every_client_is_told_in_each_scope() {
     ];
     for (client, scope, file, section) in cases {
         let project = project();
-        let path = if scope == "user" { project.home() } else { project.root() }.join(file);
+        let path = if scope == "user" {
+            project.home()
+        } else {
+            project.root()
+        }
+        .join(file);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         let text = format!(
             "// mine\n{{\n    \"{section}\": {{\n        \"other\": {{}} // theirs\n    }},\n    \"a\": 1,\n}}\n"
@@ -393,19 +456,36 @@ fn every_client_is_told_in_each_scope() {
         let ran = project.piton(install(client, &["--scope", scope, "--write"]));
         assert_eq!(ran.code(), Some(0), "{ran}");
         let new = fs::read_to_string(&path).expect("there");
-        for kept in ["// mine\n{\n", "\"other\": {}", "// theirs", "    \"a\": 1,\n}\n"] {
-            assert!(new.contains(kept), "{client} {scope}: {kept:?} is lost in\n{new}");
+        for kept in [
+            "// mine\n{\n",
+            "\"other\": {}",
+            "// theirs",
+            "    \"a\": 1,\n}\n",
+        ] {
+            assert!(
+                new.contains(kept),
+                "{client} {scope}: {kept:?} is lost in\n{new}"
+            );
         }
-        let said = project.piton(install(client, &["--scope", scope, "--format", "json"])).json();
+        let said = project
+            .piton(install(client, &["--scope", scope, "--format", "json"]))
+            .json();
         assert_eq!(said["status"], "present", "{said}\n{new}");
     }
     for (scope, base) in [("user", "home"), ("project", "project")] {
         let project = project();
         let ran = project.piton(install("codex", &["--scope", scope, "--write"]));
         assert_eq!(ran.code(), Some(0), "{ran}");
-        let folder = if base == "home" { project.home() } else { project.root() };
+        let folder = if base == "home" {
+            project.home()
+        } else {
+            project.root()
+        };
         let new = fs::read_to_string(folder.join(".codex/config.toml")).expect("there");
-        assert_eq!(new, "[mcp_servers.piton]\ncommand = \"piton\"\nargs = [\"mcp\"]\n");
+        assert_eq!(
+            new,
+            "[mcp_servers.piton]\ncommand = \"piton\"\nargs = [\"mcp\"]\n"
+        );
     }
 }
 
@@ -417,10 +497,18 @@ fn clients_that_keep_their_settings_elsewhere_are_found() {
         .variable("CODEX_HOME", &elsewhere.to_string_lossy())
         .variable("CLAUDE_CONFIG_DIR", &elsewhere.to_string_lossy())
         .variable("XDG_CONFIG_HOME", &elsewhere.to_string_lossy());
-    for (client, file) in [("codex", "config.toml"), ("claude", ".claude.json"), ("vscode", "Code/User/mcp.json")] {
+    for (client, file) in [
+        ("codex", "config.toml"),
+        ("claude", ".claude.json"),
+        ("vscode", "Code/User/mcp.json"),
+    ] {
         project.piton(install(client, &["--scope", "user", "--write"]));
         assert!(elsewhere.join(file).is_file(), "{client}");
-        let mode = fs::metadata(elsewhere.join(file)).expect("there").permissions().mode() & 0o777;
+        let mode = fs::metadata(elsewhere.join(file))
+            .expect("there")
+            .permissions()
+            .mode()
+            & 0o777;
         assert_eq!(mode, 0o600, "{client}: settings of a user may hold secrets");
     }
 }
@@ -429,9 +517,13 @@ fn clients_that_keep_their_settings_elsewhere_are_found() {
 fn settings_of_a_user_need_no_project() {
     let project = project();
     let home = project.home().to_string_lossy().into_owned();
-    let ran = project.piton(["-C", &*home, "mcp", "install", "--client", "codex", "--write"]);
+    let ran = project.piton([
+        "-C", &*home, "mcp", "install", "--client", "codex", "--write",
+    ]);
     assert_eq!(ran.code(), Some(0), "{ran}");
-    let ran = project.piton(["-C", &*home, "mcp", "install", "--client", "claude", "--write"]);
+    let ran = project.piton([
+        "-C", &*home, "mcp", "install", "--client", "claude", "--write",
+    ]);
     assert_eq!(ran.code(), Some(5), "{ran}");
     assert!(!project.home().join(".mcp.json").exists());
 }
@@ -440,15 +532,19 @@ fn settings_of_a_user_need_no_project() {
 fn a_program_that_the_name_does_not_find_is_named_by_its_path() {
     let project = project().variable("PATH", "/usr/bin:/bin");
     let own = fs::canonicalize(env!("CARGO_BIN_EXE_piton")).expect("the program");
-    let said = project.piton(install("claude", &["--format", "json"])).json();
+    let said = project
+        .piton(install("claude", &["--format", "json"]))
+        .json();
     assert_eq!(said["entry"]["command"], json!(own));
     let said = project.piton(install("claude", &["--write"])).stderr();
-    assert!(said.contains("names folders of this machine"), "{said}");
+    assert!(said.contains("contains local paths"), "{said}");
     // Another program with the same name is not used.
     project.bash("mkdir ../bin; printf '#!/bin/sh\\n' > ../bin/piton; chmod +x ../bin/piton");
     let folder = project.root().join("../bin").to_string_lossy().into_owned();
     let project = project.variable("PATH", &format!("{folder}:/usr/bin:/bin"));
-    let said = project.piton(install("claude", &["--format", "json"])).json();
+    let said = project
+        .piton(install("claude", &["--format", "json"]))
+        .json();
     assert_eq!(said["entry"]["command"], json!(own));
 }
 
@@ -456,7 +552,12 @@ fn a_program_that_the_name_does_not_find_is_named_by_its_path() {
 fn folders_are_named_whole_and_have_to_be_there() {
     let project = project();
     fs::create_dir_all(project.root().join("../work")).expect("a folder");
-    let said = project.piton(install("claude", &["--root", "../work", "--format", "json"])).json();
+    let said = project
+        .piton(install(
+            "claude",
+            &["--root", "../work", "--format", "json"],
+        ))
+        .json();
     let work = fs::canonicalize(project.root().join("../work")).expect("a folder");
     assert_eq!(said["entry"]["args"], json!(["mcp", "--root", work]));
     let ran = project.piton(install("claude", &["--root", "../nowhere", "--write"]));
@@ -485,10 +586,20 @@ fn what_is_written_starts_a_server() {
     project.piton(install("claude", &["--write"]));
     let settings: Value = serde_json::from_str(&project.read(".mcp.json")).expect("JSON");
     let entry = &settings["mcpServers"]["piton"];
-    let words: Vec<&str> = entry["args"].as_array().expect("words").iter().filter_map(Value::as_str).collect();
-    let command = format!("{} {}", entry["command"].as_str().expect("a command"), words.join(" "));
+    let words: Vec<&str> = entry["args"]
+        .as_array()
+        .expect("words")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let command = format!(
+        "{} {}",
+        entry["command"].as_str().expect("a command"),
+        words.join(" ")
+    );
     let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}"#;
     let said = project.bash(&format!("printf '%s\\n' '{hello}' | {command}"));
-    let answer: Value = serde_json::from_str(said.lines().next().expect("an answer")).expect("JSON");
+    let answer: Value =
+        serde_json::from_str(said.lines().next().expect("an answer")).expect("JSON");
     assert_eq!(answer["result"]["serverInfo"]["name"], "piton", "{answer}");
 }

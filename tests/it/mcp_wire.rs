@@ -24,12 +24,20 @@ impl Client {
     /// Starts a server without sending anything.
     pub(crate) fn start(project: &TestProject) -> Self {
         let mut command = project.command(["mcp"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
         let mut server = command.spawn().expect("piton starts");
         let lines = BufReader::new(server.stdout.take().expect("a pipe"));
         let (sender, from) = channel();
         // Reads all the time, so that the server never blocks.
-        thread::spawn(move || lines.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        thread::spawn(move || {
+            lines
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        });
         let to = server.stdin.take();
         Self { server, to, from }
     }
@@ -47,14 +55,20 @@ impl Client {
             "capabilities": {},
             "clientInfo": { "name": "test", "version": "1" },
         });
-        self.send(&json!({ "jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params }));
+        self.send(
+            &json!({ "jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params }),
+        );
         let answer = self.next();
         assert_eq!(answer["result"]["serverInfo"]["name"], "piton", "{answer}");
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     }
 
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
-        self.to.as_mut().expect("an open pipe").write_all(bytes).expect("written");
+        self.to
+            .as_mut()
+            .expect("an open pipe")
+            .write_all(bytes)
+            .expect("written");
     }
 
     pub(crate) fn send(&mut self, message: &Value) {
@@ -75,11 +89,17 @@ impl Client {
         self.call("alive", "help", &json!({}));
         let answer = self.next();
         assert_eq!(answer["id"], "alive", "{answer}");
-        assert_eq!(answer["result"]["structuredContent"]["topic"], "overview", "{answer}");
+        assert_eq!(
+            answer["result"]["structuredContent"]["topic"], "overview",
+            "{answer}"
+        );
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let pid = i32::try_from(self.server.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
+        let pid = i32::try_from(self.server.id())
+            .ok()
+            .and_then(rustix::process::Pid::from_raw)
+            .expect("a process");
         rustix::process::kill_process(pid, signal).expect("sent");
     }
 
@@ -112,12 +132,20 @@ fn a_server_without_any_request_ends_cleanly() {
 #[test]
 fn a_server_ends_cleanly_when_it_is_asked_to() {
     let project = TestProject::new();
-    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT, rustix::process::Signal::HUP] {
+    for signal in [
+        rustix::process::Signal::TERM,
+        rustix::process::Signal::INT,
+        rustix::process::Signal::HUP,
+    ] {
         let mut client = Client::connect(&project);
         client.assert_alive();
         client.signal(signal);
         // The input stays open.
-        assert_eq!(client.server.wait().expect("an end").code(), Some(0), "{signal:?}");
+        assert_eq!(
+            client.server.wait().expect("an end").code(),
+            Some(0),
+            "{signal:?}"
+        );
     }
 }
 
@@ -129,6 +157,7 @@ fn a_server_whose_client_reads_no_answers_ends() {
     let mut server = command.spawn().expect("piton starts");
     drop(server.stdout.take());
     let mut to = server.stdin.take().expect("a pipe");
-    to.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").expect("written");
+    to.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n")
+        .expect("written");
     assert_eq!(server.wait().expect("an end").code(), Some(0));
 }

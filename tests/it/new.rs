@@ -6,18 +6,18 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use serde_json::{Value, json};
 
 use crate::api_tools::{secure, server};
-use crate::harness::{Ran, TestProject, cmd_snapshot};
-
-fn last(ran: &Ran) -> Value {
-    let stdout = ran.stdout();
-    serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap_or_else(|err| panic!("{err}: {ran}"))
-}
+use crate::harness::{TestProject, cmd_snapshot};
 
 /// The findings of strict validation, except that items are not signed.
 fn complaints(project: &TestProject) -> Vec<Value> {
-    let report = project.piton(["validate", "--strict", "--format", "json"]).json();
+    let report = project
+        .piton(["validate", "--strict", "--format", "json"])
+        .json();
     let findings = report["findings"].as_array().expect("findings").clone();
-    findings.into_iter().filter(|finding| finding["code"] != "UNSIGNED").collect()
+    findings
+        .into_iter()
+        .filter(|finding| finding["code"] != "UNSIGNED")
+        .collect()
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn an_invalid_name_is_corrected() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: `category` of `create` is another one than that of `a/x`
+    error: `category` of `create` differs from that of `a/x`
 
     hint: give it once: before the id, or apart from it
     ");
@@ -161,11 +161,25 @@ fn contradictory_options_are_refused() {
         ("knowledge", "bash_runtime"),
     ] {
         for layout in ["--file", "--folder"] {
-            let ran = project.piton(["new", "tool", "x", "--type", written, "--executor", executor, layout]);
+            let ran = project.piton([
+                "new",
+                "tool",
+                "x",
+                "--type",
+                written,
+                "--executor",
+                executor,
+                layout,
+            ]);
             assert_eq!(ran.code(), Some(2), "{ran}");
         }
     }
-    assert_eq!(project.piton(["new", "tool", "x", "--type", "knowledge", "--folder"]).code(), Some(2));
+    assert_eq!(
+        project
+            .piton(["new", "tool", "x", "--type", "knowledge", "--folder"])
+            .code(),
+        Some(2)
+    );
     assert_eq!(project.files(), Vec::<String>::new());
 }
 
@@ -248,7 +262,7 @@ fn nothing_that_exists_is_written_over() {
     ----- stderr -----
     error: tool `subprocess` is part of piton
 
-    hint: choose another id; a tool names a primitive as its executor
+    hint: choose another id; tools use a primitive as their executor
     ");
     cmd_snapshot!(project.piton(["new", "tool", "python_runtime"]), @"
     success: false
@@ -264,11 +278,14 @@ fn nothing_that_exists_is_written_over() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: an item at `.ai/directives/readme.md` would not be found: such names are passed over
+    error: an item at `.ai/directives/readme.md` would be ignored because of its name
 
     hint: choose another name
     ");
-    assert_eq!(project.git(["status", "--porcelain"]), "?? .ai/tools/linked\n");
+    assert_eq!(
+        project.git(["status", "--porcelain"]),
+        "?? .ai/tools/linked\n"
+    );
 }
 
 #[test]
@@ -280,7 +297,7 @@ fn shadowing_an_item_of_another_layer_is_reported() {
     ----- stdout -----
     created .ai/knowledge/facts.md
     ----- stderr -----
-    warning: knowledge `facts` exists in the user layer as well, at `[HOME]/.ai/knowledge/facts.md`: here the new one wins
+    warning: knowledge `facts` exists in the user layer as well, at `[HOME]/.ai/knowledge/facts.md`: here the new one takes precedence
     hint: edit `.ai/knowledge/facts.md`, then `piton validate`; once it is right, `piton sign facts`
     ");
     cmd_snapshot!(project.piton(["new", "knowledge", "facts", "--to", "user"]), @"
@@ -294,8 +311,7 @@ fn shadowing_an_item_of_another_layer_is_reported() {
     ");
 }
 
-const KNOWLEDGE: &str =
-    "---\nid: facts\ntitle: Facts\nversion: \"1.0.0\"\nentry_type: reference\ncategory: general\ntags: []\n---\nText\n";
+const KNOWLEDGE: &str = "---\nid: facts\ntitle: Facts\nversion: \"1.0.0\"\nentry_type: reference\ncategory: general\ntags: []\n---\nText\n";
 
 #[test]
 fn the_next_steps_are_printed() {
@@ -354,7 +370,7 @@ fn the_next_steps_are_printed() {
     ----- stdout -----
     created .ai/tools/my-tool.yaml
     ----- stderr -----
-    warning: ids are usually in snake_case: `my_tool`; `piton validate` will say so
+    warning: ids are usually in snake_case: `my_tool`; `piton validate` will warn
     hint: edit `.ai/tools/my-tool.yaml`, then `piton validate` and `piton tool run my-tool --param folder=.`; once it is right, `piton sign my-tool`
     ");
     cmd_snapshot!(project.piton(["new", "tool", "mine", "--to", "user", "--type", "node"]), @"
@@ -379,20 +395,82 @@ fn the_next_steps_are_printed() {
 
 #[test]
 fn every_tool_that_can_run_runs_as_it_was_made() {
-    let project = TestProject::new().file("README.md", "read me\n").committed();
+    let project = TestProject::new()
+        .file("README.md", "read me\n")
+        .committed();
     for (name, more, parameter, expected) in [
-        ("py", &["--type", "python"][..], "who=Ada", json!({"greeting": "Hello, Ada!"})),
-        ("py_file", &["--file"], "who=Ada", json!({"greeting": "Hello, Ada!"})),
-        ("sh", &["--type", "bash"], "who=Ada", json!({"stdout": "Hello, Ada!\n"})),
-        ("sh_file", &["--type", "bash", "--file"], "who=$(x) 'q'", json!({"stdout": "Hello, $(x) 'q'!\n"})),
-        ("js", &["--type", "node"], "who=Ada", json!({"greeting": "Hello, Ada!"})),
-        ("js_file", &["--type", "node", "--file"], "who=\"Ada\"", json!({"greeting": "Hello, \"Ada\"!"})),
-        ("by_executor", &["--executor", "bash_runtime"], "who=Ada", json!({"stdout": "Hello, Ada!\n"})),
-        ("command", &["--type", "cli"], "folder=.", json!({"stdout": "README.md\n"})),
-        ("command_folder", &["--type", "cli", "--folder"], "folder=-x", Value::Null),
-        ("program", &["--type", "local"], "who=Ada", json!({"stdout": "Hello, Ada!\n"})),
-        ("program_file", &["--type", "local", "--file"], "who=Ada", json!({"stdout": "Hello, Ada!\n"})),
-        ("program_js", &["--type", "local", "--executor", "node_runtime"], "who=A", json!({"greeting": "Hello, A!"})),
+        (
+            "py",
+            &["--type", "python"][..],
+            "who=Ada",
+            json!({"greeting": "Hello, Ada!"}),
+        ),
+        (
+            "py_file",
+            &["--file"],
+            "who=Ada",
+            json!({"greeting": "Hello, Ada!"}),
+        ),
+        (
+            "sh",
+            &["--type", "bash"],
+            "who=Ada",
+            json!({"stdout": "Hello, Ada!\n"}),
+        ),
+        (
+            "sh_file",
+            &["--type", "bash", "--file"],
+            "who=$(x) 'q'",
+            json!({"stdout": "Hello, $(x) 'q'!\n"}),
+        ),
+        (
+            "js",
+            &["--type", "node"],
+            "who=Ada",
+            json!({"greeting": "Hello, Ada!"}),
+        ),
+        (
+            "js_file",
+            &["--type", "node", "--file"],
+            "who=\"Ada\"",
+            json!({"greeting": "Hello, \"Ada\"!"}),
+        ),
+        (
+            "by_executor",
+            &["--executor", "bash_runtime"],
+            "who=Ada",
+            json!({"stdout": "Hello, Ada!\n"}),
+        ),
+        (
+            "command",
+            &["--type", "cli"],
+            "folder=.",
+            json!({"stdout": "README.md\n"}),
+        ),
+        (
+            "command_folder",
+            &["--type", "cli", "--folder"],
+            "folder=-x",
+            Value::Null,
+        ),
+        (
+            "program",
+            &["--type", "local"],
+            "who=Ada",
+            json!({"stdout": "Hello, Ada!\n"}),
+        ),
+        (
+            "program_file",
+            &["--type", "local", "--file"],
+            "who=Ada",
+            json!({"stdout": "Hello, Ada!\n"}),
+        ),
+        (
+            "program_js",
+            &["--type", "local", "--executor", "node_runtime"],
+            "who=A",
+            json!({"greeting": "Hello, A!"}),
+        ),
         (
             "program_sh",
             &["--type", "local", "--executor", "bash_runtime", "--file"],
@@ -400,18 +478,45 @@ fn every_tool_that_can_run_runs_as_it_was_made() {
             json!({"stdout": "Hello, Ada!\n"}),
         ),
         ("own_runtime", &["--type", "runtime"], "", Value::Null),
-        ("by_runtime", &["--type", "bash", "--executor", "own_runtime"], "who=Ada", json!({"stdout": "Hello, Ada!\n"})),
-        ("tool", &["--type", "cli"], "folder=.", json!({"stdout": "README.md\n"})),
-        ("combined", &["--type", "meta"], "who=Ada", json!({"message": "Hello, Ada!", "calls": 0})),
+        (
+            "by_runtime",
+            &["--type", "bash", "--executor", "own_runtime"],
+            "who=Ada",
+            json!({"stdout": "Hello, Ada!\n"}),
+        ),
+        (
+            "tool",
+            &["--type", "cli"],
+            "folder=.",
+            json!({"stdout": "README.md\n"}),
+        ),
+        (
+            "combined",
+            &["--type", "meta"],
+            "who=Ada",
+            json!({"message": "Hello, Ada!", "calls": 0}),
+        ),
     ] {
-        let words = [&["new", "tool", name][..], more, &["--checkpoint", "auto", "--format", "json"]].concat();
+        let words = [
+            &["new", "tool", name][..],
+            more,
+            &["--checkpoint", "auto", "--format", "json"],
+        ]
+        .concat();
         let made = project.piton(words);
-        assert_eq!((made.code(), &made.json()["name"]), (Some(0), &json!(name)), "{made}");
+        assert_eq!(
+            (made.code(), &made.json()["name"]),
+            (Some(0), &json!(name)),
+            "{made}"
+        );
         assert_eq!(complaints(&project), Vec::<Value>::new(), "{name}");
         project.assert_clean();
         for file in made.json()["files"].as_array().expect("files") {
             let file = file.as_str().expect("a path");
-            let permissions = fs::metadata(project.root().join(file)).expect(file).permissions().mode();
+            let permissions = fs::metadata(project.root().join(file))
+                .expect(file)
+                .permissions()
+                .mode();
             let ending = std::path::Path::new(file).extension();
             let expected = ending.is_some_and(|ending| ending == "sh" || ending == "js");
             assert_eq!(permissions & 0o100 != 0, expected, "{file}");
@@ -419,13 +524,32 @@ fn every_tool_that_can_run_runs_as_it_was_made() {
         if expected.is_null() {
             continue;
         }
-        let call = ["tool", "run", name, "--param", parameter, "--checkpoint", "auto", "--strict", "--format", "json"];
+        let call = [
+            "tool",
+            "run",
+            name,
+            "--param",
+            parameter,
+            "--checkpoint",
+            "auto",
+            "--strict",
+            "--format",
+            "json",
+        ];
         let ran = project.piton(call);
-        let result = last(&ran);
-        assert_eq!((&result["status"], &result["result"]), (&json!("success"), &expected), "{ran}");
+        let result = ran.last_json();
+        assert_eq!(
+            (&result["status"], &result["result"]),
+            (&json!("success"), &expected),
+            "{ran}"
+        );
         assert_eq!(result["checkpoint"]["status"], "no_changes", "{ran}");
         // It also runs without a parameter.
-        assert_eq!(project.piton(["tool", "run", name]).code(), Some(0), "{name}");
+        assert_eq!(
+            project.piton(["tool", "run", name]).code(),
+            Some(0),
+            "{name}"
+        );
         project.assert_clean();
     }
     assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
@@ -433,19 +557,44 @@ fn every_tool_that_can_run_runs_as_it_was_made() {
 
 #[test]
 fn an_api_tool_runs_as_it_was_created() {
-    let project = TestProject::new().file("README.md", "read me\n").committed();
+    let project = TestProject::new()
+        .file("README.md", "read me\n")
+        .committed();
     let answer = server::json(r#"{"full_name": "git/git"}"#);
     let project = secure::stage(&project, "api.github.com", answer).enter(project);
     for (name, layout) in [("look_up", "--file"), ("ops/look_up_too", "--folder")] {
-        let made = project.piton(["new", "tool", name, "--type", "api", layout, "--checkpoint", "auto"]);
+        let made = project.piton([
+            "new",
+            "tool",
+            name,
+            "--type",
+            "api",
+            layout,
+            "--checkpoint",
+            "auto",
+        ]);
         assert_eq!(made.code(), Some(0), "{made}");
         assert_eq!(complaints(&project), Vec::<Value>::new(), "{name}");
         let name = name.trim_start_matches("ops/");
         for more in [&[][..], &["--param", "repo=git"]] {
-            let ran = project.piton([&["tool", "run", name, "--strict", "--format", "json"][..], more].concat());
-            let result = last(&ran);
-            assert_eq!(result["result"]["body"], json!({"full_name": "git/git"}), "{ran}");
-            assert_eq!((&result["status"], &result["checkpoint"]), (&json!("success"), &Value::Null), "{ran}");
+            let ran = project.piton(
+                [
+                    &["tool", "run", name, "--strict", "--format", "json"][..],
+                    more,
+                ]
+                .concat(),
+            );
+            let result = ran.last_json();
+            assert_eq!(
+                result["result"]["body"],
+                json!({"full_name": "git/git"}),
+                "{ran}"
+            );
+            assert_eq!(
+                (&result["status"], &result["checkpoint"]),
+                (&json!("success"), &Value::Null),
+                "{ran}"
+            );
         }
         project.assert_clean();
     }
@@ -457,13 +606,23 @@ fn a_tool_of_an_mcp_server_names_the_one_there_is_or_brings_one() {
     // `mcp_peers` tests that they run, with the real server.
     let project = TestProject::new();
     let new_tool = |name: &str, kind: &str| project.piton(["new", "tool", name, "--type", kind]);
-    for (name, kind, executor) in
-        [("alone", "mcp_tool", "subprocess"), ("one", "mcp_server", "subprocess"), ("of_one", "mcp_tool", "one")]
-    {
+    for (name, kind, executor) in [
+        ("alone", "mcp_tool", "subprocess"),
+        ("one", "mcp_server", "subprocess"),
+        ("of_one", "mcp_tool", "one"),
+    ] {
         let made = new_tool(name, kind);
         assert_eq!(made.code(), Some(0), "{made}");
-        assert!(made.stderr().contains(&format!("piton tool run {name}")), "{made}");
-        assert!(project.read(&format!(".ai/tools/{name}.yaml")).contains(&format!("executor: {executor}\n")), "{made}");
+        assert!(
+            made.stderr().contains(&format!("piton tool run {name}")),
+            "{made}"
+        );
+        assert!(
+            project
+                .read(&format!(".ai/tools/{name}.yaml"))
+                .contains(&format!("executor: {executor}\n")),
+            "{made}"
+        );
         assert_eq!(complaints(&project), Vec::<Value>::new(), "{name}");
     }
     assert_eq!(new_tool("two", "mcp_server").code(), Some(0));
@@ -476,36 +635,94 @@ fn a_tool_of_an_mcp_server_names_the_one_there_is_or_brings_one() {
 
     hint: say which with `--executor SERVER`
     ");
-    let named = project.piton(["new", "tool", "of_two", "--type", "mcp_tool", "--executor", "two"]);
+    let named = project.piton([
+        "new",
+        "tool",
+        "of_two",
+        "--type",
+        "mcp_tool",
+        "--executor",
+        "two",
+    ]);
     assert_eq!(named.code(), Some(0), "{named}");
-    assert!(project.read(".ai/tools/of_two.yaml").contains("executor: two\n"), "{named}");
+    assert!(
+        project
+            .read(".ai/tools/of_two.yaml")
+            .contains("executor: two\n"),
+        "{named}"
+    );
 }
 
 #[test]
 fn a_directive_runs_as_it_was_made() {
     let project = TestProject::new().tool("greet", "", "true").committed();
     for words in [["directive", "ops/look_around"], ["knowledge", "ops/voice"]] {
-        assert_eq!(project.piton(["new"].iter().chain(&words).chain(&["--checkpoint", "auto"])).code(), Some(0));
+        assert_eq!(
+            project
+                .piton(
+                    ["new"]
+                        .iter()
+                        .chain(&words)
+                        .chain(&["--checkpoint", "auto"])
+                )
+                .code(),
+            Some(0)
+        );
     }
-    assert_eq!(project.piton(["new", "tool", "as_type", "--type", "directive"]).code(), Some(0));
+    assert_eq!(
+        project
+            .piton(["new", "tool", "as_type", "--type", "directive"])
+            .code(),
+        Some(0)
+    );
     assert!(project.root().join(".ai/directives/as_type.md").is_file());
-    let ran = project.piton(["run", "look_around", "--input", "topic=greet", "--format", "json"]);
-    let finished = last(&ran);
-    assert_eq!((&finished["status"], &finished["outputs"]), (&json!("succeeded"), &json!({"found": 1})), "{ran}");
-    assert_eq!(complaints(&project).iter().filter(|it| it["severity"] == "error").count(), 0);
+    let ran = project.piton([
+        "run",
+        "look_around",
+        "--input",
+        "topic=greet",
+        "--format",
+        "json",
+    ]);
+    let finished = ran.last_json();
+    assert_eq!(
+        (&finished["status"], &finished["outputs"]),
+        (&json!("succeeded"), &json!({"found": 1})),
+        "{ran}"
+    );
+    assert_eq!(
+        complaints(&project)
+            .iter()
+            .filter(|it| it["severity"] == "error")
+            .count(),
+        0
+    );
 }
 
 #[test]
 fn a_new_item_is_a_step_that_can_be_undone() {
-    let project = TestProject::new().file("mine.txt", "mine\n").committed().file("mine.txt", "changed\n");
+    let project = TestProject::new()
+        .file("mine.txt", "mine\n")
+        .committed()
+        .file("mine.txt", "changed\n");
     assert_eq!(project.piton(["new", "tool", "text/count"]).code(), Some(0));
-    assert!(project.root().join(".ai/tools/text/count/main.py").is_file());
+    assert!(
+        project
+            .root()
+            .join(".ai/tools/text/count/main.py")
+            .is_file()
+    );
     assert_eq!(project.piton(["undo"]).code(), Some(0));
     assert_eq!(project.files(), ["mine.txt"]);
     assert_eq!(project.git(["status", "--porcelain"]), " M mine.txt\n");
     // A dry run creates neither files nor a run.
     let runs = project.piton(["log", "--format", "json"]).stdout();
-    assert_eq!(project.piton(["new", "tool", "text/count", "--dry-run"]).code(), Some(0));
+    assert_eq!(
+        project
+            .piton(["new", "tool", "text/count", "--dry-run"])
+            .code(),
+        Some(0)
+    );
     assert_eq!(project.piton(["log", "--format", "json"]).stdout(), runs);
     assert_eq!(project.files(), ["mine.txt"]);
 }
@@ -519,7 +736,7 @@ fn it_works_without_git_and_without_a_home_where_none_is_needed() {
     ----- stdout -----
     created .ai/tools/plain.yaml
     ----- stderr -----
-    warning: there is no git repository: `piton undo` cannot take this back
+    warning: there is no git repository: `piton undo` cannot revert this
     hint: edit `.ai/tools/plain.yaml`, then `piton validate` and `piton tool run plain --param folder=.`; once it is right, `piton sign plain`
     ");
     assert!(project.root().join(".ai/tools/plain.yaml").is_file());
@@ -544,7 +761,11 @@ fn an_id_in_another_case_is_another_item_of_another_layer() {
     assert_eq!(made.code(), Some(0), "{made}");
     assert!(!made.stderr().contains("exists in the project"), "{made}");
     let ran = project.piton(["tool", "run", "Both", "--format", "json"]);
-    assert_eq!(last(&ran)["result"], json!({"stdout": "Hello, world!\n"}), "{ran}");
+    assert_eq!(
+        ran.last_json()["result"],
+        json!({"stdout": "Hello, world!\n"}),
+        "{ran}"
+    );
 }
 
 #[test]
@@ -556,7 +777,11 @@ fn a_file_of_the_user_that_cannot_be_written_is_named_as_theirs() {
     let ran = project.piton_bound(["new", "tool", "mine", "--type", "cli", "--to", "user"]);
     fs::set_permissions(&tools, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(ran.code(), Some(1), "{ran}");
-    assert!(ran.stderr().starts_with("error: cannot write `~/.ai/tools/mine.yaml`"), "{ran}");
+    assert!(
+        ran.stderr()
+            .starts_with("error: cannot write `~/.ai/tools/mine.yaml`"),
+        "{ran}"
+    );
 }
 
 #[test]
@@ -564,11 +789,21 @@ fn what_is_wrong_is_said_in_words_of_the_terminal() {
     let project = TestProject::new();
     assert_eq!(project.piton(["new", "directive", "both"]).code(), Some(0));
     let made = project.piton(["new", "tool", "both"]);
-    assert!(made.stderr().contains("once it is right, `piton sign both --type tool`"), "{made}");
-    assert_eq!(project.piton(["sign", "both", "--type", "tool"]).code(), Some(0));
+    assert!(
+        made.stderr()
+            .contains("once it is right, `piton sign both --type tool`"),
+        "{made}"
+    );
+    assert_eq!(
+        project.piton(["sign", "both", "--type", "tool"]).code(),
+        Some(0)
+    );
     let ran = project.piton(["new", "tool", ""]);
     assert_eq!(ran.code(), Some(2), "{ran}");
-    assert!(ran.stderr().contains("<NAME>") && !ran.stderr().contains("item_id"), "{ran}");
+    assert!(
+        ran.stderr().contains("<NAME>") && !ran.stderr().contains("item_id"),
+        "{ran}"
+    );
     let project = TestProject::new().file(".ai", "a file\n");
     cmd_snapshot!(project.piton(["new", "tool", "x"]), @"
     success: false
@@ -577,7 +812,7 @@ fn what_is_wrong_is_said_in_words_of_the_terminal() {
     ----- stderr -----
     error: `.ai` is in the way
 
-    hint: items lie in a folder `.ai` of the project itself: rename what is there
+    hint: items must be in a real folder `.ai` of the project: rename what is there
     ");
 }
 
@@ -590,6 +825,13 @@ fn the_author_of_a_directive_is_whom_git_would_name() {
     for name in ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "USER", "LOGNAME"] {
         command.env_remove(name);
     }
-    assert_eq!(project.ran(command.output().expect("piton starts")).code(), Some(0));
-    assert!(project.read(".ai/directives/mine.md").contains("<author>Ada L.</author>"));
+    assert_eq!(
+        project.ran(command.output().expect("piton starts")).code(),
+        Some(0)
+    );
+    assert!(
+        project
+            .read(".ai/directives/mine.md")
+            .contains("<author>Ada L.</author>")
+    );
 }

@@ -20,14 +20,34 @@ use world::{Action, Content, Name, Rule, Target, World};
 /// Enough for a check of each change; `PROPTEST_CASES` sets another number.
 fn cases(number: u32) -> ProptestConfig {
     let asked = ProptestConfig::default();
-    #[expect(clippy::disallowed_methods, reason = "whether a number of cases was asked for")]
-    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { asked.cases } else { number };
-    ProptestConfig { cases, failure_persistence: None, ..asked }
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "whether a number of cases was asked for"
+    )]
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() {
+        asked.cases
+    } else {
+        number
+    };
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..asked
+    }
 }
 
 fn name() -> impl Strategy<Value = Name> {
-    let names: [&[u8]; 9] =
-        [b"a", b"b", b"c.o", b"-dash", b"sp ace", b"new\nline", "\u{fc}".as_bytes(), b"bad\xff", b".dot"];
+    let names: [&[u8]; 9] = [
+        b"a",
+        b"b",
+        b"c.o",
+        b"-dash",
+        b"sp ace",
+        b"new\nline",
+        "\u{fc}".as_bytes(),
+        b"bad\xff",
+        b".dot",
+    ];
     prop::sample::select(names.to_vec()).prop_map(|name| Name(name.to_vec()))
 }
 
@@ -108,15 +128,26 @@ fn start(rules: impl Strategy<Value = Vec<Action>>) -> impl Strategy<Value = Vec
 }
 
 fn anything(size: usize) -> impl Strategy<Value = Vec<Action>> {
-    vec(prop_oneof![8 => file_action(), 1 => rule_action(), 4 => index_action()], 0..size)
+    vec(
+        prop_oneof![8 => file_action(), 1 => rule_action(), 4 => index_action()],
+        0..size,
+    )
 }
 
 #[test]
-fn a_file_is_not_put_back_where_ignored_files_are_by_now() {
+fn a_file_is_not_restored_where_ignored_files_are_by_now() {
     let world = World::new();
-    let file = |path: &[&str]| path.iter().map(|name| Name(name.as_bytes().to_vec())).collect::<Vec<_>>();
+    let file = |path: &[&str]| {
+        path.iter()
+            .map(|name| Name(name.as_bytes().to_vec()))
+            .collect::<Vec<_>>()
+    };
     let write = |path: &[&str]| Action::Write(file(path), Content("one\n".into()));
-    world.commit_all(&[Action::Ignore(Vec::new(), Rule("*.o\n")), write(&["a"]), write(&["b"])]);
+    world.commit_all(&[
+        Action::Ignore(Vec::new(), Rule("*.o\n")),
+        write(&["a"]),
+        write(&["b"]),
+    ]);
     let mut engine = world.engine();
     let before = engine.before().expect("a snapshot");
     world.act(&[write(&["a", "c.o"]), Action::Remove(file(&["b"]))]);
@@ -183,7 +214,11 @@ fn roll_back(committed: &[Action], users: &[Action], step: &[Action]) -> TestCas
     let before = engine.before().expect("a snapshot");
     let (picture, ignored) = (world.picture(), world.ignored());
     // By design, changes of ignored files cannot be undone, so the step does not touch them here.
-    let step: Vec<Action> = step.iter().filter(|action| !action.touches(&ignored)).cloned().collect();
+    let step: Vec<Action> = step
+        .iter()
+        .filter(|action| !action.touches(&ignored))
+        .cloned()
+        .collect();
     world.act(&step);
     let after = engine.after(&before).expect("a snapshot");
     let delta = engine.delta(&before, &after).expect("a delta");
@@ -194,7 +229,11 @@ fn roll_back(committed: &[Action], users: &[Action], step: &[Action]) -> TestCas
     prop_assume!(extras.is_empty() || report.kept.is_empty());
     found.forget(&extras);
     prop_assert_eq!(&report.kept, &Vec::new(), "kept, of {:?}", delta);
-    prop_assert!(found == picture, "{}\ndelta: {delta:#?}", picture.difference(&found));
+    prop_assert!(
+        found == picture,
+        "{}\ndelta: {delta:#?}",
+        picture.difference(&found)
+    );
     Ok(())
 }
 
@@ -214,16 +253,25 @@ fn commit_clean(committed: &[Action], step: &[Action]) -> TestCaseResult {
     // Files that were ignored before the step and no longer are stay out. libgit2 does not convert
     // a file that replaces a staged link; git does.
     let differing: Vec<&Name> = ours.symmetric_difference(&theirs).collect();
-    let unexpected: Vec<&&Name> =
-        differing.iter().filter(|line| !pristine.ignores_file_of(line) && !pristine.has_converted_link(line)).collect();
-    prop_assert!(unexpected.is_empty(), "the commits differ: {unexpected:#?}\nours {ours:#?}\ngit's {theirs:#?}");
+    let unexpected: Vec<&&Name> = differing
+        .iter()
+        .filter(|line| !pristine.ignores_file_of(line) && !pristine.has_converted_link(line))
+        .collect();
+    prop_assert!(
+        unexpected.is_empty(),
+        "the commits differ: {unexpected:#?}\nours {ours:#?}\ngit's {theirs:#?}"
+    );
     if differing.is_empty() {
         prop_assert_eq!(world.status(), copy.status());
     }
     Ok(())
 }
 
-fn commit_beside_users_work(committed: &[Action], users: &[Action], step: &[Action]) -> TestCaseResult {
+fn commit_beside_users_work(
+    committed: &[Action],
+    users: &[Action],
+    step: &[Action],
+) -> TestCaseResult {
     let world = World::new();
     let inside = |side: &'static str, actions: &[Action]| -> Vec<Action> {
         actions.iter().map(|action| action.below(side)).collect()
@@ -238,7 +286,11 @@ fn commit_beside_users_work(committed: &[Action], users: &[Action], step: &[Acti
     world::commit_step(&mut engine, &before)?;
     let found = world.picture_below("mine");
     prop_assert!(found == picture, "{}", picture.difference(&found));
-    prop_assert!(world.pending("step").is_empty(), "left of the step's: {:?}", world.pending("step"));
+    prop_assert!(
+        world.pending("step").is_empty(),
+        "left of the step's: {:?}",
+        world.pending("step")
+    );
     prop_assert_eq!(world.files_since_start(), pending);
     Ok(())
 }
@@ -249,7 +301,11 @@ fn snapshot_twice(committed: &[Action], users: &[Action]) -> TestCaseResult {
     let stored = world.objects();
     world.engine().before().expect("a snapshot");
     if world.status().is_empty() && !world.converts() {
-        prop_assert_eq!(world.objects(), stored, "a snapshot of a clean tree stored something");
+        prop_assert_eq!(
+            world.objects(),
+            stored,
+            "a snapshot of a clean tree stored something"
+        );
     }
     world.act(users);
     let mut engine = world.engine();
@@ -257,7 +313,11 @@ fn snapshot_twice(committed: &[Action], users: &[Action]) -> TestCaseResult {
     let stored = world.objects();
     prop_assert_eq!(&engine.before().expect("a snapshot"), &first);
     prop_assert_eq!(&world.engine().before().expect("a snapshot"), &first);
-    prop_assert_eq!(world.objects(), stored, "the second snapshot stored something");
+    prop_assert_eq!(
+        world.objects(),
+        stored,
+        "the second snapshot stored something"
+    );
     Ok(())
 }
 

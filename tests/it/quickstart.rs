@@ -18,12 +18,12 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
       .ai/tools/examples/greet/                 the tool it calls: a manifest and a script
       .ai/directives/examples/tidy.md           a directive with a step that goes wrong
       .ai/tools/examples/tidy_up.sh             the tool that does: metadata and script in one file
-      .ai/knowledge/examples/how_items_work.md  knowledge: what is worth remembering
+      .ai/knowledge/examples/how_items_work.md  knowledge: a document worth keeping
 
-    Items are stamped, so that a change that nobody meant is noticed:
+    Sign the items, so that piton notices unintended changes of them:
 
     $ piton sign --all
-    no checkpoint: explicit mode: `piton checkpoint` commits it
+    left uncommitted; run `piton checkpoint` to commit it
     signed     directive  hello           b154b87e8920  .ai/directives/examples/hello.md
     signed     directive  tidy            496f6d685a13  .ai/directives/examples/tidy.md
     signed     tool       greet           da273bdc5e1c  .ai/tools/examples/greet/tool.yaml
@@ -31,19 +31,19 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
     signed     knowledge  how_items_work  f58929ed6934  .ai/knowledge/examples/how_items_work.md
     ✓ signed 5 of 5 items
 
-    Everything in it becomes the first checkpoint:
+    Commit everything as the first checkpoint:
 
     $ piton checkpoint --all --message 'chore: begin'
     ✓ committed [SHA] chore: begin (7 files, +136 −0)
 
-    You write `notes.txt`. A directive runs: what each step changes, and only that, is committed:
+    You write `notes.txt`. Then a directive runs; piton commits only the changes of each step:
 
     $ piton run hello --input who=Ada
     ✓ greet  [SHA] chore: add `hello.txt` by `greet` (1 file, +1 −0)
     path: hello.txt
     ✓ hello succeeded: 1 step, 1 commit (run 01kdyac8c8fy338sq9m21s2kv4)
 
-    The second step of this one fails. It is put back, with the harm it did to your notes; the first one stays:
+    The second step of this one fails. piton rolls it back and restores your notes; the first step stays:
 
     $ piton run tidy
     ✓ greet  [SHA] chore: update `hello.txt` by `greet` (1 file, +1 −1)
@@ -51,9 +51,9 @@ fn it_makes_a_project_of_its_own_and_keeps_it() {
     ✗ tidy_up  rolled back 2 files
     ✗ tidy failed: 2 steps, 1 commit (run 01kdyacty0y46yvxfhv46wmbva)
     error: tool `tidy_up` exited with status 3 [TOOL_FAILED]
-    hint: `piton show 01kdyacty0y46yvxfhv46wmbva` shows what it did, `piton resume 01kdyacty0y46yvxfhv46wmbva` begins again at the step that failed
+    hint: `piton show 01kdyacty0y46yvxfhv46wmbva` shows what it did, `piton resume 01kdyacty0y46yvxfhv46wmbva` restarts at the failed step
 
-    Any command line can be a step:
+    Any command can be a step:
 
     $ piton exec -- sh -c 'echo hello > greeting.txt'
     ✓ committed [SHA] chore: add `greeting.txt` by `sh` (1 file, +1 −0)
@@ -120,7 +120,11 @@ fn it_works_where_no_project_can_be() {
     let project = TestProject::new();
     let home = project.home();
     for folder in ["/", home.to_str().unwrap()] {
-        assert_eq!(project.piton(["-C", folder, "quickstart"]).code(), Some(0), "{folder}");
+        assert_eq!(
+            project.piton(["-C", folder, "quickstart"]).code(),
+            Some(0),
+            "{folder}"
+        );
     }
 }
 
@@ -135,6 +139,6 @@ fn a_temporary_folder_that_does_not_exist_is_an_error() {
     error: cannot write `/nonexistent/folder`
       caused by: No such file or directory (os error 2) at path "/nonexistent/folder/piton-quickstart-[ID]"
 
-    hint: see that its folder is there and writable, and that the disk has room
+    hint: check that its folder exists and is writable, and the disk space
     "#);
 }

@@ -13,7 +13,12 @@ fn the_generated_pages_are_those_of_this_program() {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference");
     let differing: Vec<&str> = ["commands.md", "settings.md", "exit-codes.md"]
         .into_iter()
-        .filter(|page| fs::read_to_string(kept.join(page)).unwrap_or_default() != project.read(page))
+        .filter(|page| {
+            fs::read_to_string(kept.join(page)).unwrap_or_default() != project.read(page)
+        })
         .collect();
-    assert!(differing.is_empty(), "{differing:?} differ from the program: run ./scripts/reference and commit");
+    assert!(
+        differing.is_empty(),
+        "{differing:?} differ from the program: run ./scripts/reference and commit"
+    );
 }

@@ -57,7 +57,11 @@ impl<'p> Guard<'p> {
 
     /// Records a work tree that may be elsewhere in the sandbox.
     pub(crate) fn at(project: &'p TestProject, root: &Path) -> Self {
-        let guard = Self { project, root: root.to_path_buf(), before: State::default() };
+        let guard = Self {
+            project,
+            root: root.to_path_buf(),
+            before: State::default(),
+        };
         let before = guard.look();
         Self { before, ..guard }
     }
@@ -72,12 +76,19 @@ impl<'p> Guard<'p> {
     pub(crate) fn rolled_back(&self, rewritten: &[&str]) {
         let now = self.look();
         let timeless = |files: &Files| -> Files {
-            files.iter().map(|(path, seen)| (path.clone(), seen.without_time_if(rewritten, path))).collect()
+            files
+                .iter()
+                .map(|(path, seen)| (path.clone(), seen.without_time_if(rewritten, path)))
+                .collect()
         };
         self.same_files(&timeless(&self.before.files), &timeless(&now.files));
         assert_eq!(self.before.index, now.index, "index");
         assert_eq!(self.before.status, now.status, "status");
-        assert_eq!((&self.before.head, &self.before.branch), (&now.head, &now.branch), "HEAD");
+        assert_eq!(
+            (&self.before.head, &self.before.branch),
+            (&now.head, &now.branch),
+            "HEAD"
+        );
         self.same_rest(&now);
     }
 
@@ -103,7 +114,11 @@ impl<'p> Guard<'p> {
         let now = self.look();
         let parents = self.git(["rev-list", "--parents", "--max-count=1", "HEAD"]);
         let parent = parents.split_whitespace().nth(1);
-        assert_eq!(parent.unwrap_or("(initial)"), self.before.head, "the parent");
+        assert_eq!(
+            parent.unwrap_or("(initial)"),
+            self.before.head,
+            "the parent"
+        );
         let parent = parent.unwrap_or(EMPTY_TREE);
         let changed = self.git(["diff", "--name-only", "--no-renames", "-z", parent, "HEAD"]);
         let mut changed: Vec<&str> = changed.split_terminator('\0').collect();
@@ -117,7 +132,11 @@ impl<'p> Guard<'p> {
     /// These files changed on disk and nothing else, in no commit and not in the index.
     pub(crate) fn left(&self, delta: &[&str]) {
         let now = self.look();
-        assert_eq!((&self.before.head, &self.before.branch), (&now.head, &now.branch), "HEAD");
+        assert_eq!(
+            (&self.before.head, &self.before.branch),
+            (&now.head, &now.branch),
+            "HEAD"
+        );
         assert_eq!(self.before.index, now.index, "index");
         self.left_at(&now, delta, &[]);
     }
@@ -139,18 +158,36 @@ impl<'p> Guard<'p> {
         let lines = |lines: &[String]| -> Vec<String> {
             lines
                 .iter()
-                .filter(|line| !delta.iter().chain(seen_otherwise).any(|path| names(line, path)))
+                .filter(|line| {
+                    !delta
+                        .iter()
+                        .chain(seen_otherwise)
+                        .any(|path| names(line, path))
+                })
                 .cloned()
                 .collect()
         };
-        assert_eq!(lines(&self.before.index), lines(&now.index), "index outside of the delta");
-        assert_eq!(lines(&self.before.status), lines(&now.status), "status outside of the delta");
+        assert_eq!(
+            lines(&self.before.index),
+            lines(&now.index),
+            "index outside of the delta"
+        );
+        assert_eq!(
+            lines(&self.before.status),
+            lines(&now.status),
+            "status outside of the delta"
+        );
         self.same_rest(now);
     }
 
     fn same_files(&self, before: &Files, now: &Files) {
         for path in before.keys().chain(now.keys()).collect::<BTreeSet<_>>() {
-            assert_eq!(before.get(path), now.get(path), "`{path}` in {}", self.root.display());
+            assert_eq!(
+                before.get(path),
+                now.get(path),
+                "`{path}` in {}",
+                self.root.display()
+            );
         }
     }
 
@@ -159,9 +196,16 @@ impl<'p> Guard<'p> {
         self.same_files(&self.before.settings, &now.settings);
         let others = |refs: &BTreeMap<String, String>| -> BTreeMap<String, String> {
             let ours = |name: &str| name == self.before.branch || name.starts_with("refs/piton/");
-            refs.iter().filter(|(name, _)| !ours(name)).map(|(name, id)| (name.clone(), id.clone())).collect()
+            refs.iter()
+                .filter(|(name, _)| !ours(name))
+                .map(|(name, id)| (name.clone(), id.clone()))
+                .collect()
         };
-        assert_eq!(others(&self.before.refs), others(&now.refs), "refs of the user");
+        assert_eq!(
+            others(&self.before.refs),
+            others(&now.refs),
+            "refs of the user"
+        );
         assert_eq!(self.before.locks, now.locks, "locks");
         self.git(["fsck", "--full", "--strict"]);
         self.is_usable();
@@ -169,9 +213,17 @@ impl<'p> Guard<'p> {
 
     /// The user can go on: unless something of theirs is in the way, adding and committing works.
     fn is_usable(&self) {
-        let in_the_way = ["MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply"];
+        let in_the_way = [
+            "MERGE_HEAD",
+            "CHERRY_PICK_HEAD",
+            "REVERT_HEAD",
+            "rebase-merge",
+            "rebase-apply",
+        ];
         let git_dir = self.git_dir();
-        if !self.before.locks.is_empty() || in_the_way.iter().any(|name| git_dir.join(name).exists()) {
+        if !self.before.locks.is_empty()
+            || in_the_way.iter().any(|name| git_dir.join(name).exists())
+        {
             return;
         }
         if self.before.status.iter().any(|line| line.starts_with("u ")) {
@@ -181,25 +233,46 @@ impl<'p> Guard<'p> {
         let old = fs::read_to_string(&file).unwrap_or_default();
         fs::write(&file, format!("{old}by hand\n")).expect("a file");
         self.git(["add", "--force", "by-hand.txt"]);
-        self.git(["commit", "--quiet", "--no-verify", "--message", "by hand", "--", "by-hand.txt"]);
+        self.git([
+            "commit",
+            "--quiet",
+            "--no-verify",
+            "--message",
+            "by hand",
+            "--",
+            "by-hand.txt",
+        ]);
     }
 
     fn look(&self) -> State {
         let root = &self.root;
         let git_dir = self.git_dir();
-        let common = PathBuf::from(self.git(["rev-parse", "--path-format=absolute", "--git-common-dir"]).trim_end());
+        let common = PathBuf::from(
+            self.git(["rev-parse", "--path-format=absolute", "--git-common-dir"])
+                .trim_end(),
+        );
         let mut settings = Files::new();
         for place in ["config", "hooks", "info", "logs/refs/stash"] {
             record(&common, &common.join(place), &mut settings);
         }
         let mut beside = Files::new();
         let sandbox = root.parent().expect("a work tree lies in the sandbox");
-        for entry in fs::read_dir(sandbox).expect("the sandbox").map(|entry| entry.expect("an entry").path()) {
-            if entry != *root && !entry.ends_with("tmp") && !git_dir.starts_with(&entry) && !common.starts_with(&entry)
+        for entry in fs::read_dir(sandbox)
+            .expect("the sandbox")
+            .map(|entry| entry.expect("an entry").path())
+        {
+            if entry != *root
+                && !entry.ends_with("tmp")
+                && !git_dir.starts_with(&entry)
+                && !common.starts_with(&entry)
             {
                 record(sandbox, &entry, &mut beside);
             }
         }
+        // The first run of a user makes the key of journals, and each notes where its journal ends.
+        let key = Path::new("home/.config/piton/keys/journal.key");
+        let is_note = |path: &str| path.starts_with("home/.config/piton/keys/ends");
+        beside.retain(|path, _| path == "home" || !key.starts_with(path) && !is_note(path));
         let mut files = Files::new();
         record(root, root, &mut files);
         files.retain(|path, _| path != ".git" && !path.starts_with(".git/") && !path.is_empty());
@@ -207,12 +280,28 @@ impl<'p> Guard<'p> {
             .into_iter()
             .filter_map(Result::ok)
             .map(walkdir::DirEntry::into_path)
-            .filter(|path| path.extension().is_some_and(|extension| extension == "lock"))
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "lock")
+            })
             .collect();
-        let listed = self.git(["status", "--porcelain=v2", "--branch", "--untracked-files=all", "--no-renames", "-z"]);
-        let (about, status): (Vec<String>, Vec<String>) =
-            lines(&listed).into_iter().partition(|line| line.starts_with("# "));
-        let told = |key: &str| about.iter().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
+        let listed = self.git([
+            "status",
+            "--porcelain=v2",
+            "--branch",
+            "--untracked-files=all",
+            "--no-renames",
+            "-z",
+        ]);
+        let (about, status): (Vec<String>, Vec<String>) = lines(&listed)
+            .into_iter()
+            .partition(|line| line.starts_with("# "));
+        let told = |key: &str| {
+            about
+                .iter()
+                .find_map(|line| line.strip_prefix(key))
+                .unwrap_or_default()
+        };
         let refs = self.git(["for-each-ref", "--format=%(refname) %(objectname)"]);
         State {
             files,
@@ -223,56 +312,91 @@ impl<'p> Guard<'p> {
             index: lines(&self.git(["ls-files", "--stage", "-v", "-z"])),
             head: told("# branch.oid ").to_owned(),
             branch: format!("refs/heads/{}", told("# branch.head ")),
-            refs: refs.lines().filter_map(|line| line.split_once(' ')).map(owned).collect(),
+            refs: refs
+                .lines()
+                .filter_map(|line| line.split_once(' '))
+                .map(owned)
+                .collect(),
         }
     }
 
     fn git_dir(&self) -> PathBuf {
-        PathBuf::from(self.git(["rev-parse", "--path-format=absolute", "--absolute-git-dir"]).trim_end())
+        PathBuf::from(
+            self.git(["rev-parse", "--path-format=absolute", "--absolute-git-dir"])
+                .trim_end(),
+        )
     }
 
     fn git<const N: usize>(&self, arguments: [&str; N]) -> String {
         let root = self.root.to_str().expect("a plain path");
-        self.project.git(["--no-optional-locks", "-C", root].into_iter().chain(arguments))
+        self.project.git(
+            ["--no-optional-locks", "-C", root]
+                .into_iter()
+                .chain(arguments),
+        )
     }
 }
 
 impl Seen {
     fn of(path: &Path) -> Self {
-        let found = fs::symlink_metadata(path).unwrap_or_else(|err| panic!("{}: {err}", path.display()));
+        let found =
+            fs::symlink_metadata(path).unwrap_or_else(|err| panic!("{}: {err}", path.display()));
         let bytes = if found.is_symlink() {
-            fs::read_link(path).expect("a link").as_os_str().as_bytes().to_vec()
+            fs::read_link(path)
+                .expect("a link")
+                .as_os_str()
+                .as_bytes()
+                .to_vec()
         } else if found.is_file() {
             fs::read(path).expect("a file")
         } else {
             Vec::new()
         };
         let modified = (!found.is_dir()).then(|| (found.mtime(), found.mtime_nsec()));
-        Self { content: bytes.escape_ascii().to_string(), mode: found.mode(), modified }
+        Self {
+            content: bytes.escape_ascii().to_string(),
+            mode: found.mode(),
+            modified,
+        }
     }
 
     fn without_time_if(&self, rewritten: &[&str], path: &str) -> Self {
         let modified = self.modified.filter(|_| !rewritten.contains(&path));
-        Self { modified, ..self.clone() }
+        Self {
+            modified,
+            ..self.clone()
+        }
     }
 }
 
 fn record(base: &Path, place: &Path, files: &mut Files) {
-    for entry in walkdir::WalkDir::new(place).into_iter().filter_map(Result::ok) {
+    for entry in walkdir::WalkDir::new(place)
+        .into_iter()
+        .filter_map(Result::ok)
+    {
         let path = entry.path().strip_prefix(base).expect("below");
-        files.insert(path.as_os_str().as_bytes().escape_ascii().to_string(), Seen::of(entry.path()));
+        files.insert(
+            path.as_os_str().as_bytes().escape_ascii().to_string(),
+            Seen::of(entry.path()),
+        );
     }
 }
 
 /// Whether a path is one of the delta, inside one of it, or a folder around one.
 fn touches(delta: &[&str], path: &str) -> bool {
-    let is_inside = |one: &str, other: &str| one.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
-    delta.iter().any(|changed| *changed == path || is_inside(changed, path) || is_inside(path, changed))
+    let is_inside = |one: &str, other: &str| {
+        one.strip_prefix(other)
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    delta
+        .iter()
+        .any(|changed| *changed == path || is_inside(changed, path) || is_inside(path, changed))
 }
 
 /// Whether a line of `git status` or `git ls-files` is about a path.
 fn names(line: &str, path: &str) -> bool {
-    line.strip_suffix(path).is_some_and(|rest| rest.ends_with([' ', '\t']))
+    line.strip_suffix(path)
+        .is_some_and(|rest| rest.ends_with([' ', '\t']))
 }
 
 fn lines(text: &str) -> Vec<String> {

@@ -12,7 +12,9 @@ fn cli(name: &str) -> String {
 fn found(project: &TestProject, id: &str) -> String {
     let ran = project.piton(["tool", "show", id, "--format", "json"]);
     let json = ran.json();
-    let path = json["path"].as_str().unwrap_or_else(|| panic!("{id}: {ran}"));
+    let path = json["path"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{id}: {ran}"));
     let tail = path.split("/.ai/").last().unwrap_or_default();
     format!("{} {tail}", json["source"].as_str().unwrap_or_default())
 }
@@ -23,11 +25,17 @@ fn project_beats_user_beats_builtin() {
         .file(".ai/tools/both.yaml", cli("both"))
         .home_file(".ai/tools/both.yaml", cli("both"))
         .home_file(".ai/tools/mine.yaml", cli("mine"))
-        .home_file(".ai/tools/node.yaml", cli("node_runtime").replace("cli", "runtime"));
+        .home_file(
+            ".ai/tools/node.yaml",
+            cli("node_runtime").replace("cli", "runtime"),
+        );
     assert_eq!(found(&project, "both"), "project tools/both.yaml");
     assert_eq!(found(&project, "mine"), "user tools/mine.yaml");
     assert_eq!(found(&project, "node_runtime"), "user tools/node.yaml");
-    assert_eq!(found(&project, "bash_runtime"), "builtin <builtin>/tools/bash_runtime.yaml");
+    assert_eq!(
+        found(&project, "bash_runtime"),
+        "builtin <builtin>/tools/bash_runtime.yaml"
+    );
 }
 
 #[test]
@@ -39,7 +47,9 @@ fn a_broken_item_is_not_replaced_by_one_of_a_lower_layer() {
         .home_file(".ai/tools/other.yaml", "tool_id: other\n")
         .file(".ai/tools/other.yaml", cli("other"));
     for id in ["mine", "bash_runtime"] {
-        let error = project.piton(["tool", "show", id, "--format", "json"]).json();
+        let error = project
+            .piton(["tool", "show", id, "--format", "json"])
+            .json();
         assert_eq!(error["error"]["code"], "INVALID_ITEM", "{id}");
     }
     assert_eq!(found(&project, "other"), "project tools/other.yaml");
@@ -58,8 +68,9 @@ fn scripts_rank_below_tools() {
 
 #[test]
 fn a_category_narrows_an_id() {
-    let project =
-        TestProject::new().file(".ai/tools/x/twin.yaml", cli("twin")).file(".ai/tools/y/twin.yaml", cli("twin"));
+    let project = TestProject::new()
+        .file(".ai/tools/x/twin.yaml", cli("twin"))
+        .file(".ai/tools/y/twin.yaml", cli("twin"));
     assert_eq!(found(&project, "y/twin"), "project tools/y/twin.yaml");
     cmd_snapshot!(project.piton(["tool", "show", "twin"]), @"
     success: false
@@ -102,13 +113,15 @@ fn a_category_narrows_an_id() {
     ----- stderr -----
     warning: 2 items are not signed; `--format json` lists them
     ✗ 2 tools, 0 directives, 0 knowledge entries: 2 errors, 2 warnings
-    hint: `piton help DUPLICATE_ID` explains it with a mended example; `piton help codes` lists all
+    hint: `piton help DUPLICATE_ID` explains it with a corrected example; `piton help codes` lists all
     ");
 }
 
 #[test]
 fn ids_that_differ_only_in_case_are_pointed_out() {
-    let project = TestProject::new().file(".ai/tools/one.yaml", cli("Twin")).file(".ai/tools/two.yaml", cli("twin"));
+    let project = TestProject::new()
+        .file(".ai/tools/one.yaml", cli("Twin"))
+        .file(".ai/tools/two.yaml", cli("twin"));
     assert_eq!(found(&project, "Twin"), "project tools/one.yaml");
     cmd_snapshot!(project.piton(["validate"]), @"
     success: true
@@ -147,7 +160,10 @@ fn ids_that_differ_only_in_case_are_pointed_out() {
 #[test]
 fn primitives_cannot_be_replaced() {
     let project = TestProject::new().file(".ai/tools/subprocess.yaml", cli("subprocess"));
-    assert_eq!(found(&project, "subprocess"), "builtin <builtin>/tools/subprocess.yaml");
+    assert_eq!(
+        found(&project, "subprocess"),
+        "builtin <builtin>/tools/subprocess.yaml"
+    );
     cmd_snapshot!(project.piton(["validate"]), @"
     success: true
     exit_code: 0
@@ -162,29 +178,52 @@ fn primitives_cannot_be_replaced() {
 
     ----- stderr -----
     ✓ 0 tools, 0 directives, 0 knowledge entries: 0 errors, 1 warning
-    hint: there are no items here; `piton init` makes an example
+    hint: there are no items here; `piton init` creates an example
     ");
 }
 
 #[test]
 fn a_copy_of_git_checkpoint_is_listed_and_validated() {
     let project = TestProject::new();
-    let builtin = project.piton(["directive", "show", "core/git_checkpoint", "--format", "json"]).json();
+    let builtin = project
+        .piton([
+            "directive",
+            "show",
+            "core/git_checkpoint",
+            "--format",
+            "json",
+        ])
+        .json();
     assert_eq!(builtin["source"], "builtin");
     let text = "```xml\n<directive name=\"git_checkpoint\" version=\"2\">\n  <process><step name=\"a\"><action>x</action></step></process>\n</directive>\n```\n";
     let project = project.file(".ai/directives/core/git_checkpoint.md", text);
-    assert_eq!(project.piton(["directive", "show", "git_checkpoint", "--format", "json"]).json()["source"], "project");
+    assert_eq!(
+        project
+            .piton(["directive", "show", "git_checkpoint", "--format", "json"])
+            .json()["source"],
+        "project"
+    );
     assert_eq!(project.piton(["validate"]).code(), Some(2));
 }
 
 #[test]
 fn chains_that_cannot_work_are_shown_whole() {
-    let runtime = |name: &str, executor: &str| cli(name).replace("cli", "runtime").replace("subprocess", executor);
+    let runtime = |name: &str, executor: &str| {
+        cli(name)
+            .replace("cli", "runtime")
+            .replace("subprocess", executor)
+    };
     let project = TestProject::new()
         .file(".ai/tools/a.yaml", runtime("a", "b"))
         .file(".ai/tools/b.yaml", runtime("b", "a"))
-        .file(".ai/tools/c.yaml", cli("c").replace("subprocess", "bash_runtme"))
-        .file(".ai/tools/d.yaml", cli("d").replace("subprocess", "http_client"));
+        .file(
+            ".ai/tools/c.yaml",
+            cli("c").replace("subprocess", "bash_runtme"),
+        )
+        .file(
+            ".ai/tools/d.yaml",
+            cli("d").replace("subprocess", "http_client"),
+        );
     cmd_snapshot!(project.piton(["validate"]), @"
     success: false
     exit_code: 2
@@ -224,7 +263,7 @@ fn chains_that_cannot_work_are_shown_whole() {
     ----- stderr -----
     warning: 4 items are not signed; `--format json` lists them
     ✗ 4 tools, 0 directives, 0 knowledge entries: 4 errors, 4 warnings
-    hint: `piton help EXECUTOR_CYCLE` explains it with a mended example; `piton help codes` lists all
+    hint: `piton help EXECUTOR_CYCLE` explains it with a corrected example; `piton help codes` lists all
     ");
 }
 
@@ -239,7 +278,7 @@ fn helpers_without_metadata_are_no_tools() {
     ----- stdout -----
     ----- stderr -----
     ✓ 0 tools, 0 directives, 0 knowledge entries: 0 errors, 0 warnings
-    hint: there are no items here; `piton init` makes an example
+    hint: there are no items here; `piton init` creates an example
     ");
     cmd_snapshot!(project.piton(["tool", "show", "helper"]), @"
     success: false
@@ -254,22 +293,39 @@ fn helpers_without_metadata_are_no_tools() {
 
 #[test]
 fn schemas_and_extractors_that_lead_out_of_the_project_are_refused() {
-    let project = TestProject::new().file(".ai/schemas/a/b.json", "{}").file(".ai/extractors/x.txt", "");
+    let project = TestProject::new()
+        .file(".ai/schemas/a/b.json", "{}")
+        .file(".ai/extractors/x.txt", "");
     project.bash("ln -s /etc/hostname .ai/schemas/linked.json && ln -s /etc/hostname .ai/extractors/linked.yaml");
     let report = project.piton(["validate", "--format", "json"]).json();
     let told: Vec<String> = report["findings"]
         .as_array()
         .expect("a list")
         .iter()
-        .map(|it| format!("{} {}", it["code"].as_str().unwrap_or_default(), it["file"].as_str().unwrap_or_default()))
+        .map(|it| {
+            format!(
+                "{} {}",
+                it["code"].as_str().unwrap_or_default(),
+                it["file"].as_str().unwrap_or_default()
+            )
+        })
         .collect();
-    assert_eq!(told, ["PATH_ESCAPE .ai/extractors/linked.yaml", "PATH_ESCAPE .ai/schemas/linked.json"]);
+    assert_eq!(
+        told,
+        [
+            "PATH_ESCAPE .ai/extractors/linked.yaml",
+            "PATH_ESCAPE .ai/schemas/linked.json"
+        ]
+    );
 }
 
 #[test]
 fn an_executor_that_cannot_be_loaded_is_not_called_missing() {
     let project = TestProject::new()
-        .file(".ai/tools/base.yaml", "tool_type: runtime\nversion: 1.0.0\ndescription: d\nexecutor: subprocess\n")
+        .file(
+            ".ai/tools/base.yaml",
+            "tool_type: runtime\nversion: 1.0.0\ndescription: d\nexecutor: subprocess\n",
+        )
         .file(".ai/tools/a.yaml", cli("a").replace("subprocess", "base"));
     let findings = project.piton(["validate", "--format", "json"]).json()["findings"].clone();
     let told: Vec<_> = findings
@@ -277,8 +333,13 @@ fn an_executor_that_cannot_be_loaded_is_not_called_missing() {
         .into_iter()
         .flatten()
         .filter(|it| it["code"] == "UNKNOWN_EXECUTOR")
-        .map(|it| (it["message"].as_str().unwrap_or_default(), it["suggestion"].as_str().unwrap_or_default()))
+        .map(|it| {
+            (
+                it["message"].as_str().unwrap_or_default(),
+                it["suggestion"].as_str().unwrap_or_default(),
+            )
+        })
         .collect();
     let message = "tool `a` names executor `base`, which cannot be loaded: tool_id is required (`a` → `base`)";
-    assert_eq!(told, [(message, "mend `.ai/tools/base.yaml`, line 1 first")]);
+    assert_eq!(told, [(message, "fix `.ai/tools/base.yaml`, line 1 first")]);
 }

@@ -9,8 +9,15 @@ use crate::harness::{Ran, TestProject};
 
 /// A branch `work` with two checkpoints, and `main` with another commit. No hooks are installed.
 fn project() -> TestProject {
-    let lines = (1..=20).map(|number| format!("line {number}\n")).collect::<Vec<_>>().concat();
-    let project = TestProject::new().ticking().file("a.txt", lines).file("b.txt", "b\n").committed();
+    let lines = (1..=20)
+        .map(|number| format!("line {number}\n"))
+        .collect::<Vec<_>>()
+        .concat();
+    let project = TestProject::new()
+        .ticking()
+        .file("a.txt", lines)
+        .file("b.txt", "b\n")
+        .committed();
     project.git(["switch", "-q", "-c", "work"]);
     step(&project, "first", "sed -i 's/line 3/LINE 3/' a.txt");
     step(&project, "second", "echo new > new.txt");
@@ -19,23 +26,27 @@ fn project() -> TestProject {
 }
 
 fn step(project: &TestProject, name: &str, script: &str) {
-    ok(project.piton(["exec", "--name", name, "--", "sh", "-c", script]));
-}
-
-fn ok(ran: Ran) -> Ran {
-    assert_eq!(ran.code(), Some(0), "{ran}");
-    ran
+    project
+        .piton(["exec", "--name", name, "--", "sh", "-c", script])
+        .succeeded();
 }
 
 /// The fates of the checkpoints that are not in place, oldest first. The verification must succeed.
 fn fates(project: &TestProject) -> Vec<String> {
-    kinds(&ok(project.piton(["verify", "--all", "--format", "json"])))
+    kinds(
+        &project
+            .piton(["verify", "--all", "--format", "json"])
+            .succeeded(),
+    )
 }
 
 fn kinds(ran: &Ran) -> Vec<String> {
     let json = ran.json();
     let fates = json["fates"].as_array().cloned().unwrap_or_default();
-    fates.iter().map(|fate| fate["fate"]["type"].as_str().expect("a type").to_owned()).collect()
+    fates
+        .iter()
+        .map(|fate| fate["fate"]["type"].as_str().expect("a type").to_owned())
+        .collect()
 }
 
 /// The codes of a failing verification.
@@ -44,13 +55,19 @@ fn codes(project: &TestProject) -> Vec<String> {
     assert_eq!(ran.code(), Some(1), "{ran}");
     let json = ran.json();
     let breaks = json["breaks"].as_array().expect("breaks");
-    breaks.iter().map(|found| found["code"].as_str().expect("a code").to_owned()).collect()
+    breaks
+        .iter()
+        .map(|found| found["code"].as_str().expect("a code").to_owned())
+        .collect()
 }
 
 /// The step of the first problem, e.g. `RUN/1`.
 fn broken_step(project: &TestProject) -> String {
     let ran = project.piton(["verify", "--all", "--format", "json"]);
-    ran.json()["breaks"][0]["step"].as_str().unwrap_or_else(|| panic!("no step: {ran}")).to_owned()
+    ran.json()["breaks"][0]["step"]
+        .as_str()
+        .unwrap_or_else(|| panic!("no step: {ran}"))
+        .to_owned()
 }
 
 #[test]
@@ -58,15 +75,25 @@ fn a_rebase_without_hooks_moves_checkpoints() {
     let project = project();
     project.git(["rebase", "-q", "main"]);
     assert_eq!(fates(&project), ["moved", "moved"]);
-    let ran = ok(project.piton(["verify"]));
-    assert!(ran.stderr().contains(" was moved: ") && ran.stderr().contains("makes the same changes"), "{ran}");
-    let log = ok(project.piton(["log"]));
+    let ran = project.piton(["verify"]).succeeded();
+    assert!(
+        ran.stderr().contains(" was moved: ") && ran.stderr().contains("makes the same changes"),
+        "{ran}"
+    );
+    let log = project.piton(["log"]).succeeded();
     assert_eq!(log.stdout().matches("(moved to ").count(), 2, "{log}");
-    let shown = ok(project.piton(["show", "HEAD~1", "--no-diff"]));
+    let shown = project.piton(["show", "HEAD~1", "--no-diff"]).succeeded();
     assert!(shown.stdout().contains("name          first"), "{shown}");
     let head = project.git(["rev-parse", "HEAD~1"]);
-    assert!(shown.stdout().contains(&format!("moved to      {}", head.trim())), "{shown}");
-    let shown = ok(project.piton(["show", "HEAD", "--format", "json"]));
+    assert!(
+        shown
+            .stdout()
+            .contains(&format!("moved to      {}", head.trim())),
+        "{shown}"
+    );
+    let shown = project
+        .piton(["show", "HEAD", "--format", "json"])
+        .succeeded();
     assert_eq!(shown.json()["fate"]["type"], "moved", "{shown}");
     // A second rebase, after the old commits are pruned.
     project.bash("git reflog expire --expire=now --all; git gc -q --prune=now");
@@ -80,12 +107,12 @@ fn a_rebase_without_hooks_moves_checkpoints() {
 fn a_moved_checkpoint_can_be_undone() {
     let project = project();
     project.git(["rebase", "-q", "main"]);
-    ok(project.piton(["undo"]));
+    project.piton(["undo"]).succeeded();
     assert!(!project.root().join("new.txt").exists());
     assert_eq!(fates(&project), ["moved", "moved"]);
     let project = self::project();
     project.git(["commit", "-q", "--amend", "-m", "mine"]);
-    ok(project.piton(["undo"]));
+    project.piton(["undo"]).succeeded();
     assert!(!project.root().join("new.txt").exists());
     assert_eq!(fates(&project), ["reworded"]);
 }
@@ -109,8 +136,16 @@ fn another_message_author_or_date_is_reworded() {
 
 #[test]
 fn with_hooks_an_amended_message_is_reworded_and_nothing_is_said_against_it() {
-    let project = project().hooked(["post-rewrite", "prepare-commit-msg", "commit-msg", "post-commit", "pre-commit"]);
-    let ran = ok(project.try_git(["commit", "-q", "--amend", "-m", "better words"]));
+    let project = project().hooked([
+        "post-rewrite",
+        "prepare-commit-msg",
+        "commit-msg",
+        "post-commit",
+        "pre-commit",
+    ]);
+    let ran = project
+        .try_git(["commit", "-q", "--amend", "-m", "better words"])
+        .succeeded();
     assert_eq!(ran.stderr(), "", "{ran}");
     assert_eq!(fates(&project), ["reworded"]);
     // Without trailers, the commit is recognised by its changes.
@@ -122,7 +157,11 @@ fn with_hooks_an_amended_message_is_reworded_and_nothing_is_said_against_it() {
 fn a_message_without_trailers_on_another_parent_is_found_by_its_changes() {
     let project = project();
     project.bash("GIT_SEQUENCE_EDITOR=\"sed -i 's/^pick/reword/'\" GIT_EDITOR='echo mine >' git rebase -q -i main");
-    assert!(!project.git(["log", "--format=%B", "main..work"]).contains("Piton-"));
+    assert!(
+        !project
+            .git(["log", "--format=%B", "main..work"])
+            .contains("Piton-")
+    );
     assert_eq!(fates(&project), ["moved", "moved"]);
 }
 
@@ -144,8 +183,11 @@ fn every_commit_anew_moves_every_checkpoint() {
 fn a_copy_is_named_and_stands_in_when_the_original_is_gone() {
     let project = project();
     project.bash("git switch -q -c other main; git cherry-pick -x work~1 > /dev/null");
-    let ran = ok(project.piton(["verify", "--all"]));
-    assert!(ran.stderr().contains("is a copy of the checkpoint of"), "{ran}");
+    let ran = project.piton(["verify", "--all"]).succeeded();
+    assert!(
+        ran.stderr().contains("is a copy of the checkpoint of"),
+        "{ran}"
+    );
     project.bash("git cherry-pick work > /dev/null; git branch -q -D work");
     assert_eq!(fates(&project), ["moved", "moved"]);
 }
@@ -158,7 +200,9 @@ fn a_copy_that_changes_something_else_is_rewritten() {
     assert_eq!(codes(&project), ["REWRITTEN"]);
     // The same files are not enough.
     let project = self::project();
-    project.bash("git switch -q -c other main; sed -i 's/line 5/evil/' a.txt; git commit -qa -C work~1");
+    project.bash(
+        "git switch -q -c other main; sed -i 's/line 5/evil/' a.txt; git commit -qa -C work~1",
+    );
     assert_eq!(codes(&project), ["REWRITTEN"]);
 }
 
@@ -184,8 +228,12 @@ fn what_a_reset_or_a_rebase_dropped_is_rewritten() {
     assert_eq!(codes(&project), ["REWRITTEN"]);
     let ran = project.piton(["verify"]);
     let step = broken_step(&project);
-    assert!(ran.stderr().contains(&format!("piton verify --accept {step} --reason TEXT")), "{ran}");
-    let log = ok(project.piton(["log"]));
+    assert!(
+        ran.stderr()
+            .contains(&format!("piton verify --accept {step} --reason TEXT")),
+        "{ran}"
+    );
+    let log = project.piton(["log"]).succeeded();
     assert!(log.stdout().contains("(rewritten)"), "{log}");
     let project = self::project();
     project.bash("GIT_SEQUENCE_EDITOR='sed -i 1d' git rebase -q -i main");
@@ -194,7 +242,10 @@ fn what_a_reset_or_a_rebase_dropped_is_rewritten() {
 
 #[test]
 fn an_older_commit_that_did_the_same_is_not_taken_for_it() {
-    let project = TestProject::new().ticking().file("a.txt", "a\n").committed();
+    let project = TestProject::new()
+        .ticking()
+        .file("a.txt", "a\n")
+        .committed();
     project.bash("echo new > new.txt; git add .; git commit -qm mine; git rm -q new.txt; git commit -qm away");
     step(&project, "again", "echo new > new.txt");
     project.git(["reset", "-q", "--hard", "HEAD~1"]);
@@ -203,7 +254,10 @@ fn an_older_commit_that_did_the_same_is_not_taken_for_it() {
 
 #[test]
 fn of_two_steps_that_did_the_same_each_needs_a_commit() {
-    let project = TestProject::new().ticking().file("a.txt", "a\n").committed();
+    let project = TestProject::new()
+        .ticking()
+        .file("a.txt", "a\n")
+        .committed();
     step(&project, "once", "echo new > new.txt");
     project.git(["reset", "-q", "--hard", "HEAD~1"]);
     step(&project, "twice", "echo new > new.txt");
@@ -227,12 +281,12 @@ fn a_revert_and_a_merge_change_nothing() {
 #[test]
 fn a_step_and_its_undo_that_are_both_gone_cancel_out() {
     let project = project();
-    ok(project.piton(["undo"]));
+    project.piton(["undo"]).succeeded();
     project.git(["reset", "-q", "--hard", "HEAD~2"]);
     assert_eq!(fates(&project), ["undone", "undone"]);
     // If only the undo is gone, something is missing.
     let project = self::project();
-    ok(project.piton(["undo"]));
+    project.piton(["undo"]).succeeded();
     project.git(["reset", "-q", "--hard", "HEAD~1"]);
     assert_eq!(codes(&project), ["REWRITTEN"]);
 }
@@ -257,7 +311,11 @@ fn a_forged_trailer_is_not_believed() {
     // Trailers that no step has.
     let project = self::project();
     let forged = message.replace("Piton-Journal: sha256:", "Piton-Journal: sha256:00");
-    let forged = forged.trim_end().get(..forged.trim_end().len() - 2).expect("digits").to_owned();
+    let forged = forged
+        .trim_end()
+        .get(..forged.trim_end().len() - 2)
+        .expect("digits")
+        .to_owned();
     project.git(["commit", "-q", "--allow-empty", "-m", &forged]);
     assert_eq!(codes(&project), ["NOT_RECORDED"]);
 }

@@ -24,7 +24,7 @@ use crate::harness::{Ran, TestProject};
 
 /// The last printed line: `run_finished`.
 pub(crate) fn summary(ran: &Ran) -> Value {
-    let last: Value = crate::tool_run::last(ran);
+    let last: Value = ran.last_json();
     assert_eq!(last["type"], "run_finished", "{ran}");
     last
 }
@@ -32,8 +32,14 @@ pub(crate) fn summary(ran: &Ran) -> Value {
 /// The names and statuses of the steps of a run.
 pub(crate) fn steps(ran: &Ran) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let steps = summary(ran)["steps"].as_array().cloned().unwrap_or_default();
-    steps.iter().map(|step| (text(&step["name"]), text(&step["status"]))).collect()
+    let steps = summary(ran)["steps"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    steps
+        .iter()
+        .map(|step| (text(&step["name"]), text(&step["status"])))
+        .collect()
 }
 
 /// A project with small tools: `add` appends a text to `out.txt`, `fail` spoils it and fails, `list` returns a list.
@@ -52,7 +58,11 @@ pub(crate) fn project() -> TestProject {
 }
 
 /// A directive that may call every tool and write everything except `secret/`.
-pub(crate) fn directive(name: &str, metadata: &str, steps: &str) -> impl Fn(TestProject) -> TestProject + use<> {
+pub(crate) fn directive(
+    name: &str,
+    metadata: &str,
+    steps: &str,
+) -> impl Fn(TestProject) -> TestProject + use<> {
     let text = format!(
         "# {name}\n\n```xml\n<directive name=\"{name}\" version=\"1.0.0\">\n<metadata><description>The directive {name}</description>\
          {metadata}\n<permissions><execute resource=\"tool\" id=\"*\"/><write resource=\"filesystem\" path=\"**\"/>\
@@ -66,8 +76,14 @@ pub(crate) fn directive(name: &str, metadata: &str, steps: &str) -> impl Fn(Test
 
 /// A step that calls a tool.
 pub(crate) fn call(name: &str, tool: &str, more: &str, text: &str) -> String {
-    let param = if text.is_empty() { String::new() } else { format!("<param name=\"text\" value=\"{text}\"/>") };
-    format!("<step name=\"{name}\" {more}><execute item_type=\"tool\" item_id=\"{tool}\">{param}</execute></step>\n")
+    let param = if text.is_empty() {
+        String::new()
+    } else {
+        format!("<param name=\"text\" value=\"{text}\"/>")
+    };
+    format!(
+        "<step name=\"{name}\" {more}><execute item_type=\"tool\" item_id=\"{tool}\">{param}</execute></step>\n"
+    )
 }
 
 /// Makes uncommitted work of the user: an edit, a staged file, and an untracked one.
@@ -79,7 +95,14 @@ pub(crate) fn dirty(project: &TestProject) {
 pub(crate) fn assert_unharmed(project: &TestProject) {
     assert_eq!(project.read("mine.txt"), "mine\nedited\n");
     assert_eq!(project.read("unknown.txt"), "new\n");
-    let status = project.git(["status", "--porcelain", "--", "mine.txt", "staged.txt", "unknown.txt"]);
+    let status = project.git([
+        "status",
+        "--porcelain",
+        "--",
+        "mine.txt",
+        "staged.txt",
+        "unknown.txt",
+    ]);
     assert_eq!(status, " M mine.txt\nA  staged.txt\n?? unknown.txt\n");
     assert_sound(project);
 }

@@ -16,11 +16,25 @@ fn note(id: &str, title: &str, date: &str) -> String {
 
 fn shop() -> TestProject {
     TestProject::new()
-        .tool("deploy_app", "category: ops\ntags: [release]\nupdated_at: 2026-03-01", "true")
-        .tool("rollOut", "category: ops/web\nupdated_at: 2026-01-01", "true")
+        .tool(
+            "deploy_app",
+            "category: ops\ntags: [release]\nupdated_at: 2026-03-01",
+            "true",
+        )
+        .tool(
+            "rollOut",
+            "category: ops/web\nupdated_at: 2026-01-01",
+            "true",
+        )
         .directive("ship", ["deploy_app"])
-        .file(".ai/knowledge/ops/windows.md", note("windows", "When deploys are allowed", "2026-02-01"))
-        .home_file(".ai/knowledge/mine.md", note("my_deploys", "What I did", "2020-01-01"))
+        .file(
+            ".ai/knowledge/ops/windows.md",
+            note("windows", "When deploys are allowed", "2026-02-01"),
+        )
+        .home_file(
+            ".ai/knowledge/mine.md",
+            note("my_deploys", "What I did", "2020-01-01"),
+        )
 }
 
 #[test]
@@ -78,7 +92,9 @@ fn a_person_sees_a_table() {
 #[test]
 fn a_program_gets_the_same_as_json() {
     let project = shop();
-    let found = project.piton(["search", "--format", "json", "deploy_app", "--limit", "1"]).json();
+    let found = project
+        .piton(["search", "--format", "json", "deploy_app", "--limit", "1"])
+        .json();
     assert_eq!(
         found,
         json!({
@@ -100,7 +116,10 @@ fn a_program_gets_the_same_as_json() {
     );
     assert!(found["total"].as_u64().is_some_and(|total| total > 1));
     let nothing = project.piton(["search", "--format", "json", "zebra"]);
-    assert_eq!(nothing.json(), json!({"results": [], "total": 0, "query": "zebra", "source": "local"}));
+    assert_eq!(
+        nothing.json(),
+        json!({"results": [], "total": 0, "query": "zebra", "source": "local"})
+    );
 }
 
 #[test]
@@ -112,7 +131,7 @@ fn nothing_found_is_no_failure_and_says_what_to_try() {
     ----- stdout -----
     ----- stderr -----
     nothing fits `zebra`
-    hint: `piton search` without words lists everything; `--source all` adds what is built in
+    hint: `piton search` without words lists everything; `--source all` adds built-in items
     ");
     cmd_snapshot!(project.piton(["search", "python_runtime"]), @"
     success: true
@@ -128,7 +147,7 @@ fn nothing_found_is_no_failure_and_says_what_to_try() {
     ----- stdout -----
     ----- stderr -----
     nothing fits `deploy`
-    hint: leave out a filter: without them there is something
+    hint: remove a filter: there are results without them
     ");
     cmd_snapshot!(TestProject::without_git().piton(["search"]), @"
     success: true
@@ -136,7 +155,7 @@ fn nothing_found_is_no_failure_and_says_what_to_try() {
     ----- stdout -----
     ----- stderr -----
     there are no items here
-    hint: `piton init` makes an example; `--source all` lists what is built in
+    hint: `piton init` creates an example; `--source all` lists built-in items
     ");
 }
 
@@ -183,13 +202,15 @@ fn wrong_usage_is_explained() {
     ----- stderr -----
     error: piton has no registry of items
 
-    hint: `--source local` is the project and `~/.ai/`; `all` adds what is built in
+    hint: `--source local` is the project and `~/.ai/`; `all` adds built-in items
     ");
 }
 
 #[test]
 fn files_that_hold_no_item_are_counted() {
-    let project = shop().file(".ai/tools/bad.yaml", "tool_id: [\n").file(".ai/directives/bad.md", "# nothing\n");
+    let project = shop()
+        .file(".ai/tools/bad.yaml", "tool_id: [\n")
+        .file(".ai/directives/bad.md", "# nothing\n");
     cmd_snapshot!(project.piton(["search", "windows"]), @"
     success: true
     exit_code: 0
@@ -203,8 +224,14 @@ fn files_that_hold_no_item_are_counted() {
 
 #[test]
 fn text_from_items_cannot_drive_the_terminal() {
-    let project = TestProject::new()
-        .file(".ai/knowledge/evil.md", note("evil", "\"\\e]52;c;x\\a two\\nlines \\u202e\"", "2020-01-01"));
+    let project = TestProject::new().file(
+        ".ai/knowledge/evil.md",
+        note(
+            "evil",
+            "\"\\e]52;c;x\\a two\\nlines \\u202e\"",
+            "2020-01-01",
+        ),
+    );
     cmd_snapshot!(project.piton(["search", "evil"]), @r"
     success: true
     exit_code: 0
@@ -215,61 +242,124 @@ fn text_from_items_cannot_drive_the_terminal() {
     ");
     let long = "word ".repeat(10_000);
     assert!(project.piton(["search", &long]).output.status.success());
-    assert!(project.piton(["search", "\u{1b}[31m\u{7}"]).output.status.success());
+    assert!(
+        project
+            .piton(["search", "\u{1b}[31m\u{7}"])
+            .output
+            .status
+            .success()
+    );
 }
 
 #[test]
 fn the_index_is_kept_outside_the_project_and_may_be_anything() {
     let project = shop().committed();
     let cache = project.home().join(".cache/piton/search");
-    let first = project.piton(["search", "deploy", "--format", "json"]).json();
-    let kept: Vec<_> = fs::read_dir(&cache).expect("a cache").map(|entry| entry.expect("an entry").path()).collect();
+    let first = project
+        .piton(["search", "deploy", "--format", "json"])
+        .json();
+    let kept: Vec<_> = fs::read_dir(&cache)
+        .expect("a cache")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     assert_eq!(kept.len(), 1);
-    assert_eq!(fs::metadata(&kept[0]).expect("readable").permissions().mode() & 0o077, 0, "others may not read it");
+    assert_eq!(
+        fs::metadata(&kept[0])
+            .expect("readable")
+            .permissions()
+            .mode()
+            & 0o077,
+        0,
+        "others may not read it"
+    );
     project.assert_clean();
     for spoiled in [&b"spoiled"[..], b"", &[0; 4096]] {
         fs::write(&kept[0], spoiled).expect("writable");
-        assert_eq!(project.piton(["search", "deploy", "--format", "json"]).json(), first);
+        assert_eq!(
+            project
+                .piton(["search", "deploy", "--format", "json"])
+                .json(),
+            first
+        );
     }
     fs::remove_dir_all(&cache).expect("removable");
     fs::write(&cache, "a file").expect("writable");
     let verbose = project.piton(["search", "-v", "deploy"]);
     assert!(verbose.output.status.success());
-    assert!(verbose.to_string().contains("the index is not kept"), "{verbose}");
+    assert!(
+        verbose.to_string().contains("the index is not kept"),
+        "{verbose}"
+    );
     let project = project.variable("XDG_CACHE_HOME", "/dev/null/nothing");
-    assert_eq!(project.piton(["search", "deploy", "--format", "json"]).json(), first);
+    assert_eq!(
+        project
+            .piton(["search", "deploy", "--format", "json"])
+            .json(),
+        first
+    );
     let inside = project.root().join("cache");
     let project = project.variable("XDG_CACHE_HOME", &inside.to_string_lossy());
-    assert_eq!(project.piton(["search", "deploy", "--format", "json"]).json(), first);
+    assert_eq!(
+        project
+            .piton(["search", "deploy", "--format", "json"])
+            .json(),
+        first
+    );
     project.assert_clean();
 }
 
 #[test]
 fn a_change_is_seen_by_the_next_search() {
     let project = shop();
-    assert_eq!(project.piton(["search", "turtle", "--format", "json"]).json()["total"], 0);
-    let project =
-        project.file(".ai/knowledge/ops/windows.md", note("windows", "When turtles are allowed", "2026-02-01"));
-    let found = project.piton(["search", "turtle", "--format", "json"]).json();
-    assert_eq!((&found["total"], &found["results"][0]["name"]), (&json!(1), &json!("windows")));
-    fs::rename(project.root().join(".ai/knowledge/ops"), project.root().join(".ai/knowledge/sea")).expect("renamed");
-    let found = project.piton(["search", "turtle", "--format", "json"]).json();
+    assert_eq!(
+        project
+            .piton(["search", "turtle", "--format", "json"])
+            .json()["total"],
+        0
+    );
+    let project = project.file(
+        ".ai/knowledge/ops/windows.md",
+        note("windows", "When turtles are allowed", "2026-02-01"),
+    );
+    let found = project
+        .piton(["search", "turtle", "--format", "json"])
+        .json();
+    assert_eq!(
+        (&found["total"], &found["results"][0]["name"]),
+        (&json!(1), &json!("windows"))
+    );
+    fs::rename(
+        project.root().join(".ai/knowledge/ops"),
+        project.root().join(".ai/knowledge/sea"),
+    )
+    .expect("renamed");
+    let found = project
+        .piton(["search", "turtle", "--format", "json"])
+        .json();
     assert_eq!(found["results"][0]["path"], ".ai/knowledge/sea/windows.md");
     fs::remove_dir_all(project.root().join(".ai/knowledge")).expect("removed");
-    assert_eq!(project.piton(["search", "turtle", "--format", "json"]).json()["total"], 0);
+    assert_eq!(
+        project
+            .piton(["search", "turtle", "--format", "json"])
+            .json()["total"],
+        0
+    );
 }
 
 #[test]
 fn many_searches_at_once_agree() {
     let project = shop();
-    let first = project.piton(["search", "deploy", "--format", "json"]).json();
+    let first = project
+        .piton(["search", "deploy", "--format", "json"])
+        .json();
     std::thread::scope(|scope| {
         for _ in 0..8 {
             let mut command = project.command(["search", "deploy", "--format", "json"]);
             let first = &first;
             scope.spawn(move || {
                 let output = command.output().expect("piton runs");
-                let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+                let found: serde_json::Value =
+                    serde_json::from_slice(&output.stdout).expect("JSON");
                 assert_eq!(&found, first);
             });
         }
@@ -283,15 +373,28 @@ fn without_a_home_the_index_lies_with_the_temporary_files() {
     fs::create_dir(&folder).expect("a folder");
     let search = || {
         let mut command = project.command(["search", "deploy", "--format", "json"]);
-        let output = command.env_remove("HOME").env("TMPDIR", &folder).output().expect("piton runs");
+        let output = command
+            .env_remove("HOME")
+            .env("TMPDIR", &folder)
+            .output()
+            .expect("piton runs");
         project.ran(output).json()
     };
     let first = search();
     assert_eq!(first["results"][0]["source"], "project");
     assert_eq!(search(), first);
-    let sources = first["results"].as_array().into_iter().flatten().filter(|hit| hit["source"] == "user");
+    let sources = first["results"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|hit| hit["source"] == "user");
     assert_eq!(sources.count(), 0, "no items of a user");
-    assert_eq!(fs::read_dir(folder.join("piton/search")).expect("a cache").count(), 1);
+    assert_eq!(
+        fs::read_dir(folder.join("piton/search"))
+            .expect("a cache")
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -301,7 +404,8 @@ fn a_cache_that_may_not_be_written_costs_time_only() {
     let arguments = ["search", "deploy", "--format", "json"];
     let first = project.piton(arguments).json();
     let kept = || fs::read_dir(&cache).expect("a cache").count();
-    let allow = |mode| fs::set_permissions(&cache, fs::Permissions::from_mode(mode)).expect("allowed");
+    let allow =
+        |mode| fs::set_permissions(&cache, fs::Permissions::from_mode(mode)).expect("allowed");
     allow(0o500);
     let found = project.piton_bound(arguments);
     let verbose = project.piton_bound(["search", "-v", "deploy"]);
@@ -309,7 +413,12 @@ fn a_cache_that_may_not_be_written_costs_time_only() {
     let blind = project.piton_bound(arguments);
     allow(0o700);
     assert_eq!((found.json(), blind.json()), (first.clone(), first));
-    assert!(verbose.to_string().contains("the index is not kept: Permission denied"), "{verbose}");
+    assert!(
+        verbose
+            .to_string()
+            .contains("the index is not kept: Permission denied"),
+        "{verbose}"
+    );
     assert_eq!(kept(), 1, "nothing is left behind");
 }
 
@@ -322,12 +431,24 @@ fn gc_drops_indexes_of_projects_that_are_gone() {
     for project in [&project, &other] {
         project.piton(["search", "deploy"]);
     }
-    let indexes = || fs::read_dir(cache.join("piton/search")).expect("a cache").count();
+    let indexes = || {
+        fs::read_dir(cache.join("piton/search"))
+            .expect("a cache")
+            .count()
+    };
     assert_eq!(indexes(), 2);
-    assert_eq!(project.piton(["gc", "--format", "json"]).json()["indexes"], json!([]));
+    assert_eq!(
+        project.piton(["gc", "--format", "json"]).json()["indexes"],
+        json!([])
+    );
     drop(other);
-    let told = project.piton(["gc", "--dry-run", "--format", "json"]).json();
-    assert_eq!((told["indexes"].as_array().map(Vec::len), indexes()), (Some(1), 2));
+    let told = project
+        .piton(["gc", "--dry-run", "--format", "json"])
+        .json();
+    assert_eq!(
+        (told["indexes"].as_array().map(Vec::len), indexes()),
+        (Some(1), 2)
+    );
     cmd_snapshot!(project.piton(["gc"]), @"
     success: true
     exit_code: 0

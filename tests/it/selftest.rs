@@ -7,24 +7,43 @@ use crate::harness::{TestProject, cmd_snapshot};
 /// The status of a check.
 fn status<'r>(report: &'r Value, name: &str) -> &'r str {
     let checks = report["checks"].as_array().expect("checks");
-    let check =
-        checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("no check {name}: {report}"));
+    let check = checks
+        .iter()
+        .find(|check| check["name"] == name)
+        .unwrap_or_else(|| panic!("no check {name}: {report}"));
     check["status"].as_str().expect("a status")
 }
 
 /// All files outside of the project's `.git`: in the project, the home and the temporary folder.
 fn around(project: &TestProject) -> String {
-    project.bash("cd ..; find . -not -path './project/.git/*' | sort; git -C project status --porcelain")
+    project.bash(
+        "cd ..; find . -not -path './project/.git/*' | sort; git -C project status --porcelain",
+    )
 }
 
 #[test]
 fn a_machine_on_which_piton_works_passes_and_nothing_is_left() {
-    let project = TestProject::new().file("a.txt", "a\n").committed().file("a.txt", "mine\n").file("b.txt", "b\n");
+    let project = TestProject::new()
+        .file("a.txt", "a\n")
+        .committed()
+        .file("a.txt", "mine\n")
+        .file("b.txt", "b\n");
     let before = around(&project);
-    let ran = project.piton(["selftest", "--torture", "4", "--seed", "7", "--format", "json"]);
+    let ran = project.piton([
+        "selftest",
+        "--torture",
+        "4",
+        "--seed",
+        "7",
+        "--format",
+        "json",
+    ]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     let report = ran.json();
-    assert_eq!((&report["passed"], &report["seed"], &report["kept"]), (&true.into(), &7.into(), &false.into()));
+    assert_eq!(
+        (&report["passed"], &report["seed"], &report["kept"]),
+        (&true.into(), &7.into(), &false.into())
+    );
     assert!(report["kills"].as_u64().expect("a number") >= 4, "{report}");
     for name in [
         "git",
@@ -39,7 +58,7 @@ fn a_machine_on_which_piton_works_passes_and_nothing_is_left() {
         "undo",
         "redo",
         "kill and recovery",
-        "edits at the same time",
+        "concurrent edits",
         "git fsck",
         "record",
         "locks",
@@ -47,7 +66,10 @@ fn a_machine_on_which_piton_works_passes_and_nothing_is_left() {
         assert_eq!(status(&report, name), "ok", "{name}: {report}");
     }
     assert_eq!(around(&project), before);
-    assert!(!project.root().join(".git/piton").exists(), "the project of the user was used");
+    assert!(
+        !project.root().join(".git/piton").exists(),
+        "the project of the user was used"
+    );
 }
 
 #[test]
@@ -56,18 +78,40 @@ fn people_get_a_line_for_each_check() {
     let ran = project.piton(["selftest", "--torture", "1", "--seed", "3"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     let lines = ran.stdout().lines().count();
-    assert!(lines >= 16 && ran.stdout().lines().all(|line| line.starts_with(['✓', '!', ' '])), "{ran}");
-    assert!(ran.stderr().contains("0 failed") && ran.stderr().contains("seed 3"), "{ran}");
+    assert!(
+        lines >= 16
+            && ran
+                .stdout()
+                .lines()
+                .all(|line| line.starts_with(['✓', '!', ' '])),
+        "{ran}"
+    );
+    assert!(
+        ran.stderr().contains("0 failed") && ran.stderr().contains("seed 3"),
+        "{ran}"
+    );
 }
 
 #[test]
 fn it_works_outside_of_a_project_and_keeps_the_repository_when_asked_to() {
     let project = TestProject::without_git();
-    let ran = project.piton(["selftest", "--torture", "0", "--keep", "--in", "../tmp", "--format", "json"]);
+    let ran = project.piton([
+        "selftest",
+        "--torture",
+        "0",
+        "--keep",
+        "--in",
+        "../tmp",
+        "--format",
+        "json",
+    ]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     let folder = ran.json()["folder"].as_str().expect("a folder").to_owned();
     let log = project.bash(&format!("git -C '{folder}/work' log --format=%s"));
-    assert!(log.ends_with("begin\n") && log.starts_with("end\n"), "{log}");
+    assert!(
+        log.ends_with("begin\n") && log.starts_with("end\n"),
+        "{log}"
+    );
     assert!(folder.contains("/tmp/.piton-selftest-"), "{folder}");
 }
 
@@ -75,11 +119,17 @@ fn it_works_outside_of_a_project_and_keeps_the_repository_when_asked_to() {
 fn a_machine_without_git_fails_with_a_hint() {
     let project = TestProject::new();
     let empty = project.home();
-    let output = project.command(["selftest", "--torture", "0", "--format", "json"]).env("PATH", &empty).output();
+    let output = project
+        .command(["selftest", "--torture", "0", "--format", "json"])
+        .env("PATH", &empty)
+        .output();
     let ran = project.ran(output.expect("piton starts"));
     assert_eq!(ran.code(), Some(1), "{ran}");
     let report = ran.json();
-    assert_eq!((status(&report, "git"), &report["passed"]), ("failed", &false.into()));
+    assert_eq!(
+        (status(&report, "git"), &report["passed"]),
+        ("failed", &false.into())
+    );
     assert_eq!(report["checks"][0]["hint"], "install git");
 }
 

@@ -11,7 +11,10 @@ const EMAIL: &str = "tool_id: email\ntool_type: script\nversion: \"1.2.0\"\ndesc
 fn every_field_has_its_file_and_line() {
     let project = TestProject::new()
         .file(".ai/tools/mail/email/tool.yaml", EMAIL)
-        .file(".ai/tools/mail/email/main.py", "def main(address: str): pass\n")
+        .file(
+            ".ai/tools/mail/email/main.py",
+            "def main(address: str): pass\n",
+        )
         .file(
             ".ai/tools/mail/email/requirements.txt",
             "# pinned\nhttpx>=0.24\nrich==13.7 \\\n    --hash=sha256:0\n-r more.txt\n",
@@ -39,7 +42,7 @@ fn every_field_has_its_file_and_line() {
     parameters[0].name: address  # .ai/tools/mail/email/tool.yaml:11
     parameters[0].type: string  # .ai/tools/mail/email/tool.yaml:12
     parameters[0].required: true  # .ai/tools/mail/email/tool.yaml:13
-    isolation: trusted
+    isolation: standard
     dependencies[0]: httpx>=0.24  # .ai/tools/mail/email/tool.yaml:9
     dependencies[1]: rich==13.7  # .ai/tools/mail/email/requirements.txt:3
     ----- stderr -----
@@ -49,7 +52,9 @@ fn every_field_has_its_file_and_line() {
 #[test]
 fn json_has_every_promised_key() {
     let project = TestProject::new();
-    let json = project.piton(["tool", "show", "python_runtime", "--format", "json"]).json();
+    let json = project
+        .piton(["tool", "show", "python_runtime", "--format", "json"])
+        .json();
     for key in [
         "tool_id",
         "tool_type",
@@ -108,7 +113,7 @@ fn parameters_of_main_are_read_without_running_it() {
     parameters[2].type: array  # .ai/scripts/old.py:5
     parameters[2].required: false
     parameters[2].default: null  # .ai/scripts/old.py:5
-    isolation: trusted
+    isolation: standard
     ----- stderr -----
     "#);
 }
@@ -116,7 +121,9 @@ fn parameters_of_main_are_read_without_running_it() {
 #[test]
 fn documentation_is_markdown_without_control_characters() {
     let text = EMAIL.replace("description: d", "description: \"a | b \\u001b[2J\"");
-    let project = TestProject::new().file(".ai/tools/email/tool.yaml", text).file(".ai/tools/email/main.py", "");
+    let project = TestProject::new()
+        .file(".ai/tools/email/tool.yaml", text)
+        .file(".ai/tools/email/main.py", "");
     cmd_snapshot!(project.piton(["tool", "show", "email", "--format", "markdown"]), @r"
     success: true
     exit_code: 0
@@ -146,10 +153,12 @@ fn documentation_is_markdown_without_control_characters() {
 
 #[test]
 fn a_tool_that_cannot_be_loaded_says_why() {
-    let project = TestProject::new().file(".ai/tools/typeless.yaml", "tool_id: typeless\n").file(
-        ".ai/tools/nameless.yaml",
-        "tool_type: cli\nversion: 1.0.0\nexecutor: subprocess\nconfig: {command: x}\n",
-    );
+    let project = TestProject::new()
+        .file(".ai/tools/typeless.yaml", "tool_id: typeless\n")
+        .file(
+            ".ai/tools/nameless.yaml",
+            "tool_type: cli\nversion: 1.0.0\nexecutor: subprocess\nconfig: {command: x}\n",
+        );
     cmd_snapshot!(project.piton(["tool", "show", "typeless"]), @"
     success: false
     exit_code: 2
@@ -213,8 +222,14 @@ fn a_manifest_without_parameters_means_those_of_main() {
     let manifest = "tool_id: sum\ntool_type: script\nversion: \"1.0.0\"\ndescription: d\nexecutor: python_runtime\nconfig: {entrypoint: main.py}\n";
     let project = TestProject::new()
         .file(".ai/tools/sum/tool.yaml", manifest)
-        .file(".ai/tools/sum/main.py", "raise SystemExit\n\n\ndef main(a: int, b: int = 2): pass\n")
-        .file(".ai/tools/none/tool.yaml", manifest.replace("sum", "none") + "parameters: []\n")
+        .file(
+            ".ai/tools/sum/main.py",
+            "raise SystemExit\n\n\ndef main(a: int, b: int = 2): pass\n",
+        )
+        .file(
+            ".ai/tools/none/tool.yaml",
+            manifest.replace("sum", "none") + "parameters: []\n",
+        )
         .file(".ai/tools/none/main.py", "def main(a: int): pass\n");
     cmd_snapshot!(project.piton(["tool", "show", "sum"]), @"
     success: true
@@ -242,9 +257,11 @@ fn a_manifest_without_parameters_means_those_of_main() {
     parameters[1].type: integer  # .ai/tools/sum/main.py:4
     parameters[1].required: false
     parameters[1].default: 2  # .ai/tools/sum/main.py:4
-    isolation: trusted
+    isolation: standard
     ----- stderr -----
     ");
-    let none = project.piton(["tool", "show", "none", "--format", "json"]).json();
+    let none = project
+        .piton(["tool", "show", "none", "--format", "json"])
+        .json();
     assert_eq!(none["parameters"], serde_json::json!([]));
 }

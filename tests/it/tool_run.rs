@@ -6,18 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Ran, TestProject, cmd_snapshot};
+use crate::harness::{TestProject, cmd_snapshot};
 
 /// Characters that are special for shells, templates and terminals, with newlines and unicode.
-const ODD: &str =
-    "a'b\"c $HOME `id` $(id) ; rm -rf ~ {x} {{y}} ${Z} %s \\n \n\t line two | & * ? é 漢字 🧗 \u{200d} \u{7f} -- -x=";
-
-/// The last printed line, which is the result.
-pub(crate) fn last(ran: &Ran) -> Value {
-    let stdout = ran.stdout();
-    let line = stdout.lines().last().unwrap_or_default();
-    serde_json::from_str(line).unwrap_or_else(|err| panic!("not JSON: {err}\n{ran}"))
-}
+const ODD: &str = "a'b\"c $HOME `id` $(id) ; rm -rf ~ {x} {{y}} ${Z} %s \\n \n\t line two | & * ? é 漢字 🧗 \u{200d} \u{7f} -- -x=";
 
 pub(crate) fn python(id: &str, more: &str, source: &str) -> impl Fn(TestProject) -> TestProject {
     let manifest = format!(
@@ -27,7 +19,9 @@ pub(crate) fn python(id: &str, more: &str, source: &str) -> impl Fn(TestProject)
     );
     let (id, source) = (id.to_owned(), source.to_owned());
     move |project| {
-        project.file(&format!(".ai/tools/{id}/tool.yaml"), &manifest).file(&format!(".ai/tools/{id}/main.py"), &source)
+        project
+            .file(&format!(".ai/tools/{id}/tool.yaml"), &manifest)
+            .file(&format!(".ai/tools/{id}/main.py"), &source)
     }
 }
 
@@ -55,7 +49,11 @@ pub(crate) fn processes_with(word: &str) -> BTreeSet<u32> {
 #[test]
 fn a_bash_tool_in_auto_mode_becomes_a_commit_with_its_name() {
     let project = TestProject::new()
-        .tool("scribble", "mutates_state: true", "echo two >> notes.txt; echo '{\"lines\": 2}'")
+        .tool(
+            "scribble",
+            "mutates_state: true",
+            "echo two >> notes.txt; echo '{\"lines\": 2}'",
+        )
         .file("notes.txt", "one\n")
         .file("mine.txt", "mine\n")
         .committed()
@@ -70,7 +68,12 @@ fn a_bash_tool_in_auto_mode_becomes_a_commit_with_its_name() {
     warning: not signed: scribble (`piton sign scribble`)
     ✓ committed [SHA] chore: update `notes.txt` by `scribble` (1 file, +1 −0)
     "#);
-    assert_eq!(project.git(["log", "-1", "--format=%(trailers:key=Piton-Tool,valueonly)"]).trim(), "scribble@1.0.0");
+    assert_eq!(
+        project
+            .git(["log", "-1", "--format=%(trailers:key=Piton-Tool,valueonly)"])
+            .trim(),
+        "scribble@1.0.0"
+    );
     assert_eq!(project.git(["status", "--porcelain"]), " M mine.txt\n");
     assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
 }
@@ -78,13 +81,32 @@ fn a_bash_tool_in_auto_mode_becomes_a_commit_with_its_name() {
 #[test]
 fn the_last_line_of_json_is_the_result() {
     let project = TestProject::new()
-        .tool("scribble", "", "echo two >> notes.txt; echo talk >&2; echo '{\"lines\": 2}'")
+        .tool(
+            "scribble",
+            "",
+            "echo two >> notes.txt; echo talk >&2; echo '{\"lines\": 2}'",
+        )
         .committed()
         .ticking();
-    let ran = project.piton(["tool", "run", "scribble", "--format", "json", "--checkpoint", "auto"]);
-    let mut result = last(&ran);
+    let ran = project.piton([
+        "tool",
+        "run",
+        "scribble",
+        "--format",
+        "json",
+        "--checkpoint",
+        "auto",
+    ]);
+    let mut result = ran.last_json();
     for field in ["execution_time_ms", "run_id", "permissions", "unsigned"] {
-        assert!(result.as_object_mut().expect("an object").remove(field).is_some(), "{field}: {ran}");
+        assert!(
+            result
+                .as_object_mut()
+                .expect("an object")
+                .remove(field)
+                .is_some(),
+            "{field}: {ran}"
+        );
     }
     result["checkpoint"]["commit_sha"].take();
     assert_eq!(
@@ -100,16 +122,23 @@ fn the_last_line_of_json_is_the_result() {
             "stderr": "talk\n"
         })
     );
-    let saved: Value =
-        serde_json::from_str(&project.read(".ai/outputs/tools/scribble/output_20260102_030012.json")).expect("JSON");
+    let saved: Value = serde_json::from_str(
+        &project.read(".ai/outputs/tools/scribble/output_20260102_030012.json"),
+    )
+    .expect("JSON");
     assert_eq!(saved["result"], json!({"lines": 2}));
     project.assert_clean();
 }
 
 #[test]
 fn explicit_mode_keeps_the_changes_and_says_how_to_commit_them() {
-    let project = TestProject::new().tool("scribble", "", "echo two >> notes.txt").committed().ticking();
-    let result = last(&project.piton(["tool", "run", "scribble", "--format", "json"]));
+    let project = TestProject::new()
+        .tool("scribble", "", "echo two >> notes.txt")
+        .committed()
+        .ticking();
+    let result = project
+        .piton(["tool", "run", "scribble", "--format", "json"])
+        .last_json();
     assert_eq!(result["checkpoint_recommended"], json!(true));
     assert_eq!(
         result["checkpoint_hint"],
@@ -124,9 +153,13 @@ fn explicit_mode_keeps_the_changes_and_says_how_to_commit_them() {
 }
 
 #[test]
-fn a_failing_tool_is_put_back_in_auto_mode_and_stays_in_explicit_mode() {
+fn a_failing_tool_is_rolled_back_in_auto_mode_and_stays_in_explicit_mode() {
     let project = TestProject::new()
-        .tool("scribble", "", "echo two >> notes.txt; rm gone.txt; echo why >&2; exit 3")
+        .tool(
+            "scribble",
+            "",
+            "echo two >> notes.txt; rm gone.txt; echo why >&2; exit 3",
+        )
         .file("notes.txt", "one\n")
         .file("gone.txt", "here\n")
         .committed()
@@ -140,7 +173,7 @@ fn a_failing_tool_is_put_back_in_auto_mode_and_stays_in_explicit_mode() {
     why
     ✗ rolled back 2 files
     error: tool `scribble` exited with status 3 [TOOL_FAILED]
-    hint: what it wrote is saved in `.ai/outputs/tools/scribble/output_[TIME].json`
+    hint: its output is saved in `.ai/outputs/tools/scribble/output_[TIME].json`
     ");
     project.assert_clean();
     cmd_snapshot!(project.piton(["tool", "run", "scribble"]), @"
@@ -150,11 +183,14 @@ fn a_failing_tool_is_put_back_in_auto_mode_and_stays_in_explicit_mode() {
     ----- stderr -----
     warning: not signed: scribble (`piton sign scribble`)
     why
-    no checkpoint: the tool failed; its changes stay: `piton undo` takes them back
+    the tool failed; its changes stay; `piton undo` reverts them
     error: tool `scribble` exited with status 3 [TOOL_FAILED]
-    hint: what it wrote is saved in `.ai/outputs/tools/scribble/output_[TIME].json`
+    hint: its output is saved in `.ai/outputs/tools/scribble/output_[TIME].json`
     ");
-    assert_eq!(project.git(["status", "--porcelain"]), " D gone.txt\n M notes.txt\n");
+    assert_eq!(
+        project.git(["status", "--porcelain"]),
+        " D gone.txt\n M notes.txt\n"
+    );
     assert_eq!(project.piton(["undo"]).code(), Some(0));
     project.assert_clean();
 }
@@ -163,20 +199,34 @@ fn a_failing_tool_is_put_back_in_auto_mode_and_stays_in_explicit_mode() {
 fn parameters_arrive_byte_for_byte_in_bash() {
     let script = "printf %s \"$PITON_PARAM_TEXT\" > by_variable; cat > by_input";
     let parameters = "parameters:\n  - {name: text, type: string, required: true}";
-    let project = TestProject::new().tool("keep", parameters, script).committed();
+    let project = TestProject::new()
+        .tool("keep", parameters, script)
+        .committed();
     let ran = project.piton(["tool", "run", "keep", "--param", &format!("text={ODD}")]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(project.read("by_variable"), ODD);
-    assert_eq!(serde_json::from_str::<Value>(&project.read("by_input")).expect("JSON"), json!({"text": ODD}));
+    assert_eq!(
+        serde_json::from_str::<Value>(&project.read("by_input")).expect("JSON"),
+        json!({"text": ODD})
+    );
 }
 
 #[test]
 fn parameters_arrive_byte_for_byte_in_python() {
-    let source = "def main(text: str) -> dict:\n    print('noise {not} json')\n    return {'text': text}\n";
+    let source =
+        "def main(text: str) -> dict:\n    print('noise {not} json')\n    return {'text': text}\n";
     let project = python("keep", "", source)(TestProject::new()).committed();
-    let ran = project.piton(["tool", "run", "keep", "--format", "json", "--param", &format!("text={ODD}")]);
-    assert_eq!(last(&ran)["result"], json!({"text": ODD}), "{ran}");
-    assert_eq!(last(&ran)["stdout"], json!("noise {not} json\n"));
+    let ran = project.piton([
+        "tool",
+        "run",
+        "keep",
+        "--format",
+        "json",
+        "--param",
+        &format!("text={ODD}"),
+    ]);
+    assert_eq!(ran.last_json()["result"], json!({"text": ODD}), "{ran}");
+    assert_eq!(ran.last_json()["stdout"], json!("noise {not} json\n"));
 }
 
 #[test]
@@ -189,21 +239,43 @@ fn parameters_arrive_byte_for_byte_in_node() {
         .file(".ai/tools/keep/tool.yaml", manifest)
         .file(".ai/tools/keep/keep.js", source)
         .committed();
-    let ran = project.piton(["tool", "run", "keep", "--format", "json", "--param", &format!("text={ODD}")]);
-    assert_eq!(last(&ran)["result"], json!([ODD, ODD]), "{ran}");
+    let ran = project.piton([
+        "tool",
+        "run",
+        "keep",
+        "--format",
+        "json",
+        "--param",
+        &format!("text={ODD}"),
+    ]);
+    assert_eq!(ran.last_json()["result"], json!([ODD, ODD]), "{ran}");
 }
 
 #[test]
 fn parameters_arrive_byte_for_byte_in_an_installed_program() {
     let manifest = "tool_id: keep\ntool_type: cli\nversion: \"1.0.0\"\ndescription: Keeps\nexecutor: subprocess\n\
                     config:\n  executable: printf\n  args: ['%s|']\nparameters:\n  - {name: text, type: string, required: true}\n";
-    let project = TestProject::new().file(".ai/tools/keep.yaml", manifest).committed();
-    let ran = project.piton(["tool", "run", "keep", "--format", "json", "--param", &format!("text={ODD}")]);
-    assert_eq!(last(&ran)["result"], json!({"stdout": format!("--text|{ODD}|")}), "{ran}");
+    let project = TestProject::new()
+        .file(".ai/tools/keep.yaml", manifest)
+        .committed();
+    let ran = project.piton([
+        "tool",
+        "run",
+        "keep",
+        "--format",
+        "json",
+        "--param",
+        &format!("text={ODD}"),
+    ]);
+    assert_eq!(
+        ran.last_json()["result"],
+        json!({"stdout": format!("--text|{ODD}|")}),
+        "{ran}"
+    );
 }
 
 #[test]
-fn a_tool_that_writes_outside_its_promise_is_put_back_with_exit_3() {
+fn a_tool_that_writes_outside_its_promise_is_rolled_back_with_exit_3() {
     let project = TestProject::new()
         .tool(
             "stray",
@@ -221,11 +293,13 @@ fn a_tool_that_writes_outside_its_promise_is_put_back_with_exit_3() {
     warning: not signed: stray (`piton sign stray`)
     ✗ rolled back 3 files
     error: the step changed files that it may not change: `notes.txt`, `outside.txt` [WRITE_DENIED]
-    hint: the tool `stray@1.0.0` says that it writes `docs/**`; add `notes.txt` to `writes`; `piton restore 01kdyabkw0000e485875xhvkdf/1` brings the changes back
+    hint: the tool `stray@1.0.0` says that it writes `docs/**`; add `notes.txt` to `writes`; `piton restore 01kdyabkw0000e485875xhvkdf/1` restores the changes
     ");
     project.assert_clean();
     assert!(!project.root().join("docs").exists());
-    let result = last(&project.piton(["tool", "run", "stray", "--format", "json"]));
+    let result = project
+        .piton(["tool", "run", "stray", "--format", "json"])
+        .last_json();
     assert_eq!(result["status"], json!("denied"));
     assert_eq!(result["denied_paths"], json!(["notes.txt", "outside.txt"]));
     project.assert_clean();
@@ -242,9 +316,16 @@ fn a_concurrent_edit_of_another_file_survives_a_denied_tool() {
         .file("theirs.txt", "theirs\n")
         .committed();
     let tmp = project.root().parent().expect("a sandbox").join("tmp");
-    let mut child = project.command(["tool", "run", "stray", "--checkpoint", "auto"]).spawn().expect("piton starts");
+    let mut child = project
+        .command(["tool", "run", "stray", "--checkpoint", "auto"])
+        .spawn()
+        .expect("piton starts");
     until("the tool has written", || tmp.join("ready").exists());
-    fs::write(project.root().join("theirs.txt"), "theirs, edited meanwhile\n").expect("a file");
+    fs::write(
+        project.root().join("theirs.txt"),
+        "theirs, edited meanwhile\n",
+    )
+    .expect("a file");
     fs::write(project.root().join("theirs too.txt"), "new\n").expect("a file");
     fs::write(tmp.join("go"), "").expect("a file");
     assert_eq!(child.wait().expect("an end").code(), Some(3));
@@ -262,9 +343,19 @@ fn a_tool_that_hides_from_signals_is_gone_after_its_timeout() {
          if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(600)\n    os._exit(0)\n\
          time.sleep(600)\n' {word}\nsleep 600"
     );
-    let project = TestProject::new().tool("hide", "timeout: 1", &script).committed();
-    let ran = project.piton(["tool", "run", "hide", "--format", "json", "--checkpoint", "disabled"]);
-    assert_eq!(last(&ran)["code"], json!("TIMED_OUT"), "{ran}");
+    let project = TestProject::new()
+        .tool("hide", "timeout: 1", &script)
+        .committed();
+    let ran = project.piton([
+        "tool",
+        "run",
+        "hide",
+        "--format",
+        "json",
+        "--checkpoint",
+        "disabled",
+    ]);
+    assert_eq!(ran.last_json()["code"], json!("TIMED_OUT"), "{ran}");
     assert_eq!(ran.code(), Some(1));
     assert_eq!(processes_with(word), BTreeSet::new());
 }
@@ -278,7 +369,10 @@ fn what_a_tool_started_is_gone_when_piton_is_killed() {
          time.sleep(600)\n' {word}"
     );
     let project = TestProject::new().tool("hide", "", &script).committed();
-    let mut child = project.command(["tool", "run", "hide", "--checkpoint", "auto"]).spawn().expect("piton starts");
+    let mut child = project
+        .command(["tool", "run", "hide", "--checkpoint", "auto"])
+        .spawn()
+        .expect("piton starts");
     until("the tool has forked", || processes_with(word).len() >= 2);
     child.kill().expect("killed");
     child.wait().expect("an end");
@@ -288,10 +382,22 @@ fn what_a_tool_started_is_gone_when_piton_is_killed() {
 #[test]
 fn a_tool_that_talks_a_gigabyte_costs_little_memory() {
     let project = TestProject::new()
-        .tool("talk", "", "head -c 1073741824 /dev/zero | tr '\\0' x; echo; echo the end")
+        .tool(
+            "talk",
+            "",
+            "head -c 1073741824 /dev/zero | tr '\\0' x; echo; echo the end",
+        )
         .committed();
-    let ran = project.limited(["tool", "run", "talk", "--format", "json", "--checkpoint", "disabled"]);
-    let result = last(&ran);
+    let ran = project.limited([
+        "tool",
+        "run",
+        "talk",
+        "--format",
+        "json",
+        "--checkpoint",
+        "disabled",
+    ]);
+    let result = ran.last_json();
     assert_eq!(result["status"], json!("success"));
     assert_eq!(result["truncated"], json!(true));
     let text = result["result"]["stdout"].as_str().expect("text");
@@ -335,7 +441,6 @@ fn a_dry_run_shows_everything_and_does_nothing() {
     isolation: standard  # default
     requires.environment: API_TOKEN
     variables: API_TOKEN
-    isolation given: trusted  # `standard` is not available yet; nobody asked for it
     allowed: <execute resource="tool" id="keep"/>  # the person at the terminal, enforced: broker
     allowed: <env vars="API_TOKEN"/>  # the person at the terminal, enforced: broker
     ----- stderr -----
@@ -349,25 +454,36 @@ fn a_dry_run_shows_everything_and_does_nothing() {
 #[test]
 fn the_value_of_a_declared_variable_is_in_nothing_that_is_written() {
     let project = TestProject::new()
-        .tool("tell", "requires:\n  environment: [API_TOKEN]", "echo \"the token is $API_TOKEN\"; env >&2")
+        .tool(
+            "tell",
+            "requires:\n  environment: [API_TOKEN]",
+            "echo \"the token is $API_TOKEN\"; env >&2",
+        )
         .committed()
         .variable("API_TOKEN", "s3cr3t-value-of-mine")
         .variable("UNDECLARED", "not-declared-by-the-tool");
     let ran = project.piton(["tool", "run", "tell", "--format", "json"]);
-    let result = last(&ran);
+    let result = ran.last_json();
     assert_eq!(result["result"], json!({"stdout": "the token is ***\n"}));
     assert!(!ran.stdout().contains("s3cr3t"), "{ran}");
     assert!(!ran.stdout().contains("not-declared-by"), "{ran}");
     let saved = project.read(result["output_path"].as_str().expect("a path"));
     assert!(!saved.contains("s3cr3t"));
-    let leaked = project.hermetic("grep", &project.root()).args(["-r", "s3cr3t", ".git"]).output().expect("grep");
+    let leaked = project
+        .hermetic("grep", &project.root())
+        .args(["-r", "s3cr3t", ".git"])
+        .output()
+        .expect("grep");
     assert_eq!(String::from_utf8_lossy(&leaked.stdout), "");
 }
 
 #[test]
 fn everything_that_is_missing_is_listed_at_once() {
     let more = "requires:\n  commands: [no_such_program_1, bash, no_such_program_2]\n  environment: [NOT_SET_1]";
-    let project = TestProject::new().tool("needy", more, "touch ran").committed().ticking();
+    let project = TestProject::new()
+        .tool("needy", more, "touch ran")
+        .committed()
+        .ticking();
     cmd_snapshot!(project.piton(["tool", "run", "needy"]), @"
     success: false
     exit_code: 2
@@ -383,9 +499,17 @@ fn everything_that_is_missing_is_listed_at_once() {
 #[test]
 fn wrong_parameters_exit_with_2_and_run_nothing() {
     let more = "parameters:\n  - {name: count, type: integer, required: true}\n  - {name: text, type: string}";
-    let project = TestProject::new().tool("keep", more, "touch ran").committed().ticking();
-    for parameters in [vec![], vec!["count=many"], vec!["count=1", "txet=x"], vec!["count"], vec!["count=1", "count=2"]]
-    {
+    let project = TestProject::new()
+        .tool("keep", more, "touch ran")
+        .committed()
+        .ticking();
+    for parameters in [
+        vec![],
+        vec!["count=many"],
+        vec!["count=1", "txet=x"],
+        vec!["count"],
+        vec!["count=1", "count=2"],
+    ] {
         let words = parameters.iter().flat_map(|word| ["--param", word]);
         let ran = project.piton(["tool", "run", "keep"].into_iter().chain(words));
         assert_eq!(ran.code(), Some(2), "{parameters:?} {ran}");
@@ -405,8 +529,21 @@ fn wrong_parameters_exit_with_2_and_run_nothing() {
 
 #[test]
 fn a_tool_that_says_it_changes_nothing_is_believed_only_as_far_as_it_is_true() {
-    let project = TestProject::new().tool("liar", "mutates_state: false", "echo x > changed.txt").committed().ticking();
-    let result = last(&project.piton(["tool", "run", "liar", "--format", "json", "--checkpoint", "auto"]));
+    let project = TestProject::new()
+        .tool("liar", "mutates_state: false", "echo x > changed.txt")
+        .committed()
+        .ticking();
+    let result = project
+        .piton([
+            "tool",
+            "run",
+            "liar",
+            "--format",
+            "json",
+            "--checkpoint",
+            "auto",
+        ])
+        .last_json();
     assert_eq!(result["undeclared_mutation"], json!(["changed.txt"]));
     assert_eq!(result["checkpoint"]["status"], json!("committed"));
     project.git(["rm", "--quiet", "changed.txt"]);
@@ -418,21 +555,40 @@ fn a_tool_that_says_it_changes_nothing_is_believed_only_as_far_as_it_is_true() {
     ----- stderr -----
     warning: not signed: liar (`piton sign liar`)
     ✗ rolled back 1 file
-    error: the tool says `mutates_state: false` and changed `changed.txt` [UNDECLARED_MUTATION]
-    hint: write `mutates_state: true` into its manifest if that is meant
+    error: the tool declares `mutates_state: false` but changed `changed.txt` [UNDECLARED_MUTATION]
+    hint: if that is intended, set `mutates_state: true` in its manifest
     ");
     project.assert_clean();
 }
 
 #[test]
 fn without_snapshots_piton_does_not_claim_to_check_writes() {
-    let project = TestProject::new().tool("stray", "writes: ['docs/**']", "echo x > outside.txt").committed();
+    let project = TestProject::new()
+        .tool("stray", "writes: ['docs/**']", "echo x > outside.txt")
+        .committed();
     let enforced = |mode: &str| {
-        let ran = project.piton(["tool", "run", "stray", "--format", "json", "--checkpoint", mode, "--as", "may"]);
-        let result = last(&ran);
+        let ran = project.piton([
+            "tool",
+            "run",
+            "stray",
+            "--format",
+            "json",
+            "--checkpoint",
+            mode,
+            "--as",
+            "may",
+        ]);
+        let result = ran.last_json();
         let permissions = result["permissions"].as_array().expect("a list").clone();
-        let write = permissions.iter().find(|it| it["need"].as_str().is_some_and(|need| need.starts_with("<write")));
-        (result["status"].clone(), write.map(|it| it["enforcement"].clone()))
+        let write = permissions.iter().find(|it| {
+            it["need"]
+                .as_str()
+                .is_some_and(|need| need.starts_with("<write"))
+        });
+        (
+            result["status"].clone(),
+            write.map(|it| it["enforcement"].clone()),
+        )
     };
     let directive = "# may\n\n```xml\n<directive name=\"may\" version=\"1.0.0\">\n  <metadata>\n    <permissions>\n      \
                      <execute resource=\"tool\" id=\"stray\"/>\n      <write resource=\"filesystem\" path=\"docs/**\"/>\n    \
@@ -440,24 +596,44 @@ fn without_snapshots_piton_does_not_claim_to_check_writes() {
                      </process>\n</directive>\n```\n";
     fs::create_dir_all(project.root().join(".ai/directives")).expect("a folder");
     fs::write(project.root().join(".ai/directives/may.md"), directive).expect("a file");
-    assert_eq!(enforced("auto"), (json!("denied"), Some(json!("after_the_fact"))));
-    assert_eq!(enforced("disabled"), (json!("success"), Some(json!("declared_only"))));
+    assert_eq!(
+        enforced("auto"),
+        (json!("denied"), Some(json!("after_the_fact")))
+    );
+    assert_eq!(
+        enforced("disabled"),
+        (json!("success"), Some(json!("declared_only")))
+    );
 }
 
 #[test]
 fn unsigned_items_are_reported_once_unless_quiet() {
     let old = "# kiwi-mcp:validated:2025-01-02T03:04:05Z:0123456789ab\n";
-    let project = TestProject::new().tool("one", "", "true").tool("two", "", "true").directive("both", ["one", "two"]);
+    let project = TestProject::new()
+        .tool("one", "", "true")
+        .tool("two", "", "true")
+        .directive("both", ["one", "two"]);
     let manifest = format!("{old}{}", project.read(".ai/tools/two/tool.yaml"));
-    let project = project.file(".ai/tools/two/tool.yaml", manifest).committed();
+    let project = project
+        .file(".ai/tools/two/tool.yaml", manifest)
+        .committed();
     let warned = |words: &[&str]| {
         let said = project.piton(words).stderr();
-        said.lines().filter(|line| line.starts_with("warning:")).map(str::to_owned).collect::<Vec<_>>()
+        said.lines()
+            .filter(|line| line.starts_with("warning:"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let both = "warning: not signed: both, one, two (`piton sign both one two`)";
     assert_eq!(warned(&["run", "both"]), [both]);
-    assert_eq!(warned(&["tool", "run", "two"]), ["warning: not signed: two (`piton sign two`)"]);
+    assert_eq!(
+        warned(&["tool", "run", "two"]),
+        ["warning: not signed: two (`piton sign two`)"]
+    );
     assert_eq!(warned(&["run", "both", "-q"]), [""; 0]);
     assert_eq!(project.piton(["sign", "--all"]).code(), Some(0));
-    assert_eq!((warned(&["run", "both"]), warned(&["tool", "run", "two"])), (vec![], vec![]));
+    assert_eq!(
+        (warned(&["run", "both"]), warned(&["tool", "run", "two"])),
+        (vec![], vec![])
+    );
 }

@@ -2,12 +2,9 @@
 
 use std::fs;
 
-use serde_json::Value;
+use crate::harness::{TestProject, cmd_snapshot};
 
-use crate::harness::{Ran, TestProject, cmd_snapshot};
-
-const PARAMETERS: &str =
-    "parameters:\n  - {name: topic, type: string, required: true}\n  - {name: count, type: integer, default: 3}";
+const PARAMETERS: &str = "parameters:\n  - {name: topic, type: string, required: true}\n  - {name: count, type: integer, default: 3}";
 
 /// Writes a tool that is one command line.
 fn command(project: TestProject, id: &str, more: &str) -> TestProject {
@@ -16,12 +13,6 @@ fn command(project: TestProject, id: &str, more: &str) -> TestProject {
         more.trim_end()
     );
     project.file(&format!(".ai/tools/{id}.yaml"), manifest)
-}
-
-/// The last printed line, which is the result.
-fn last(ran: &Ran) -> Value {
-    let stdout = ran.stdout();
-    serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap_or_else(|err| panic!("{err}\n{ran}"))
 }
 
 #[test]
@@ -59,7 +50,11 @@ fn everything_that_is_wrong_with_parameters_is_said_at_once() {
 #[test]
 fn a_file_of_parameters_is_read_or_explained() {
     let project = TestProject::new()
-        .tool("note", PARAMETERS, "printf '%s %s\\n' \"$PITON_PARAM_TOPIC\" \"$PITON_PARAM_COUNT\"")
+        .tool(
+            "note",
+            PARAMETERS,
+            "printf '%s %s\\n' \"$PITON_PARAM_TOPIC\" \"$PITON_PARAM_COUNT\"",
+        )
         .file("good.yaml", "topic: roof\ncount: 4\n")
         .file("bad.json", "{\"topic\": \"roof\"")
         .file("list.json", "[1]")
@@ -108,14 +103,29 @@ fn a_mistake_in_a_file_is_shown_with_its_place() {
     let project = TestProject::new()
         .tool("gone", "", "echo")
         .tool("lost", "", "echo")
-        .file(".ai/tools/loop/tool.yaml", "tool_id: loop\ntool_type: script\nversion: \"1.0.0\"\nexecutor: one\n")
-        .file(".ai/tools/one.yaml", "tool_id: one\ntool_type: runtime\nversion: \"1.0.0\"\nexecutor: two\n")
-        .file(".ai/tools/two.yaml", "tool_id: two\ntool_type: runtime\nversion: \"1.0.0\"\nexecutor: one\n")
+        .file(
+            ".ai/tools/loop/tool.yaml",
+            "tool_id: loop\ntool_type: script\nversion: \"1.0.0\"\nexecutor: one\n",
+        )
+        .file(
+            ".ai/tools/one.yaml",
+            "tool_id: one\ntool_type: runtime\nversion: \"1.0.0\"\nexecutor: two\n",
+        )
+        .file(
+            ".ai/tools/two.yaml",
+            "tool_id: two\ntool_type: runtime\nversion: \"1.0.0\"\nexecutor: one\n",
+        )
         .file(".ai/tools/torn.yaml", "tool_id: torn\ntool_type: [cli\n");
     let project = command(project, "odd", "config:\n  command: echo\n  cwd: nowhere");
-    let project = command(project, "hole", "config:\n  command: echo\n  args: [\"{nothing}\"]");
+    let project = command(
+        project,
+        "hole",
+        "config:\n  command: echo\n  args: [\"{nothing}\"]",
+    );
     fs::remove_file(project.root().join(".ai/tools/gone/run.sh")).expect("a script");
-    let manifest = project.read(".ai/tools/lost/tool.yaml").replace("bash_runtime", "bash_rutime");
+    let manifest = project
+        .read(".ai/tools/lost/tool.yaml")
+        .replace("bash_runtime", "bash_rutime");
     let project = project.file(".ai/tools/lost/tool.yaml", manifest);
     cmd_snapshot!(project.piton(["tool", "run", "gone"]), @"
     success: false
@@ -177,21 +187,34 @@ fn a_mistake_in_a_file_is_shown_with_its_place() {
 
     hint: close each `[` and `{`, and put quotes around a value that begins with one
     ");
-    let told = last(&project.piton(["tool", "run", "lost", "--format", "json"]));
-    assert_eq!(told["place"], serde_json::json!({"file": ".ai/tools/lost/tool.yaml", "line": 5, "column": 11}));
+    let told = project
+        .piton(["tool", "run", "lost", "--format", "json"])
+        .last_json();
+    assert_eq!(
+        told["place"],
+        serde_json::json!({"file": ".ai/tools/lost/tool.yaml", "line": 5, "column": 11})
+    );
     assert_eq!(told["suggestion"], "did you mean `bash_runtime`?");
 }
 
 #[test]
-fn a_program_that_is_missing_is_named_with_the_way_to_get_it() {
+fn a_program_that_is_missing_is_named_with_the_command_that_gets_it() {
     let guided = "tool:\n  id: herald\n  type: cli\n  name: Herald\n  version: \"1.0.0\"\n  description: Tells\n  \
                   cli_specific:\n    executable: no_such_herald\n    install_check: no_such_herald --version\n    \
                   install_guide: get it from your package manager\n";
     let runtime = "tool_id: odd_runtime\ntool_type: runtime\nversion: \"1.0.0\"\nexecutor: subprocess\nconfig:\n  \
                    command: no_such_python\n";
-    let project = TestProject::new().file(".ai/tools/herald.yaml", guided).file(".ai/tools/odd_runtime.yaml", runtime);
-    let project = project.tool("mine", "requires: {commands: [no_such_jq], environment: [NO_SUCH_TOKEN]}", "echo");
-    let manifest = project.read(".ai/tools/mine/tool.yaml").replace("bash_runtime", "odd_runtime");
+    let project = TestProject::new()
+        .file(".ai/tools/herald.yaml", guided)
+        .file(".ai/tools/odd_runtime.yaml", runtime);
+    let project = project.tool(
+        "mine",
+        "requires: {commands: [no_such_jq], environment: [NO_SUCH_TOKEN]}",
+        "echo",
+    );
+    let manifest = project
+        .read(".ai/tools/mine/tool.yaml")
+        .replace("bash_runtime", "odd_runtime");
     let project = project.file(".ai/tools/mine/tool.yaml", manifest);
     cmd_snapshot!(project.piton(["tool", "run", "herald"]), @"
     success: false
@@ -226,7 +249,7 @@ fn what_cannot_be_run_says_so() {
     for kind in ["directive", "knowledge"] {
         let ran = project.piton(["tool", "run", &format!("a_{kind}"), "--format", "json"]);
         assert_eq!(ran.code(), Some(2), "{ran}");
-        assert_eq!(last(&ran)["code"], "UNSUPPORTED_TOOL", "{ran}");
+        assert_eq!(ran.last_json()["code"], "UNSUPPORTED_TOOL", "{ran}");
     }
     cmd_snapshot!(project.piton(["tool", "run", "a_knowledge"]), @"
     success: false
@@ -259,8 +282,13 @@ fn what_cannot_be_run_says_so() {
 
 #[test]
 fn every_failure_in_json_ends_with_the_result() {
-    let project = TestProject::new().tool("note", PARAMETERS, "exit 4").file("bad.json", "{").committed();
-    let project = command(project, "caged", "isolation: sandboxed\nconfig: {command: echo}");
+    let project = TestProject::new()
+        .tool("note", PARAMETERS, "exit 4")
+        .file("bad.json", "{")
+        .committed();
+    let caged = "tool_id: caged\ntool_type: api\nversion: \"1.0.0\"\ndescription: The tool caged\n\
+                 executor: http_client\nisolation: sandboxed\nconfig: {method: GET, url: \"http://127.0.0.1:9/\", allow_private: true}\n";
+    let project = project.file(".ai/tools/caged.yaml", caged);
     for (words, code, exit) in [
         (&["nothing"][..], "NOT_FOUND", 2),
         (&["no/../thing"], "INVALID_ID", 2),
@@ -268,24 +296,48 @@ fn every_failure_in_json_ends_with_the_result() {
         (&["note", "other", "-p", "topic=a"], "UNKNOWN_COMMAND", 2),
         (&["note", "--params", "bad.json"], "INVALID_FILE", 2),
         (&["note", "--params", "gone.json"], "CANNOT_READ", 2),
-        (&["note", "-p", "topic=a", "--as", "nobody"], "DIRECTIVE_NOT_FOUND", 2),
-        (&["note", "-p", "topic=a", "-C", "/nonexistent"], "NOT_A_FOLDER", 2),
+        (
+            &["note", "-p", "topic=a", "--as", "nobody"],
+            "DIRECTIVE_NOT_FOUND",
+            2,
+        ),
+        (
+            &["note", "-p", "topic=a", "-C", "/nonexistent"],
+            "NOT_A_FOLDER",
+            2,
+        ),
         (&["caged"], "SANDBOX_UNAVAILABLE", 5),
         (&["note", "-p", "topic=a"], "TOOL_FAILED", 1),
     ] {
         let ran = project.piton(["tool", "run", "--format", "json"].iter().chain(words));
         assert_eq!(ran.code(), Some(exit), "{ran}");
-        let told = last(&ran);
-        assert_eq!((told["code"].as_str(), told["status"].as_str()), (Some(code), Some("error")), "{ran}");
-        assert_eq!((told["tool_id"].as_str(), told["action"].as_str()), (Some(words[0]), Some("run")), "{ran}");
+        let told = ran.last_json();
+        assert_eq!(
+            (told["code"].as_str(), told["status"].as_str()),
+            (Some(code), Some("error")),
+            "{ran}"
+        );
+        assert_eq!(
+            (told["tool_id"].as_str(), told["action"].as_str()),
+            (Some(words[0]), Some("run")),
+            "{ran}"
+        );
         for field in ["error", "message"] {
-            assert!(told[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {ran}");
+            assert!(
+                told[field].as_str().is_some_and(|text| !text.is_empty()),
+                "{field}: {ran}"
+            );
         }
         assert_eq!(ran.stderr(), "");
     }
     let project = project.file(".ai/config.yaml", "signature:\n  require: nobody\n");
-    let told = last(&project.piton(["tool", "run", "note", "--format", "json"]));
-    assert_eq!((told["code"].as_str(), told["tool_id"].as_str()), (Some("INVALID_SETTINGS"), Some("note")));
+    let told = project
+        .piton(["tool", "run", "note", "--format", "json"])
+        .last_json();
+    assert_eq!(
+        (told["code"].as_str(), told["tool_id"].as_str()),
+        (Some("INVALID_SETTINGS"), Some("note"))
+    );
     assert_eq!(told["findings"][0]["line"], 2);
 }
 
@@ -301,7 +353,7 @@ fn what_the_policy_forbids_is_said_once() {
     exit_code: 3
     ----- stdout -----
     ----- stderr -----
-    error: directive `other` does not allow to run the tool `note` [PERMISSION_DENIED]
+    error: directive `other` does not allow: run the tool `note` [PERMISSION_DENIED]
     hint: add <execute resource="tool" id="note"/> to the <permissions> of `other`
     "#);
     cmd_snapshot!(project.piton(["tool", "run", "changed"]), @"
@@ -309,7 +361,7 @@ fn what_the_policy_forbids_is_said_once() {
     exit_code: 3
     ----- stdout -----
     ----- stderr -----
-    error: Content hash mismatch: `changed` is not what was stamped: stamped 000000000000…, found 19dc58ff8df0…
+    error: Content hash mismatch: `changed` does not match its stamp: stamped 000000000000…, found 19dc58ff8df0…
      --> .ai/tools/changed.yaml:1:1
 
     hint: see what changed since it was stamped; if you meant it, stamp it again with `piton sign`
@@ -328,12 +380,18 @@ fn what_the_policy_forbids_is_said_once() {
 
 #[test]
 fn what_a_parser_made_is_the_result_for_people_too() {
-    let project =
-        TestProject::new().file(".ai/parsers/loud.py", "def parse(content): return {\"loud\": content.upper()}\n");
+    let project = TestProject::new().file(
+        ".ai/parsers/loud.py",
+        "def parse(content): return {\"loud\": content.upper()}\n",
+    );
     let table = "config: {command: printf, args: [\"a,b\\\\n1,2\\\\n\"]}\noutputs: {parser: csv}";
     let project = command(project, "table", table);
-    let project =
-        command(project, "shout", "config: {command: printf, args: [hello]}\noutputs: {parser: loud}").committed();
+    let project = command(
+        project,
+        "shout",
+        "config: {command: printf, args: [hello]}\noutputs: {parser: loud}",
+    )
+    .committed();
     cmd_snapshot!(project.piton(["tool", "run", "table"]), @r#"
     success: true
     exit_code: 0
@@ -368,10 +426,12 @@ fn what_a_parser_made_is_the_result_for_people_too() {
 
 #[test]
 fn a_failure_says_what_to_look_at() {
-    let source =
-        "def main(what: str):\n    if what == 'leave':\n        raise SystemExit(3)\n    return {'it': object()}\n";
+    let source = "def main(what: str):\n    if what == 'leave':\n        raise SystemExit(3)\n    return {'it': object()}\n";
     let script = "sleep 1000 > /dev/null 2>&1 & echo why >&2; exit 4";
-    let project = TestProject::new().file(".ai/scripts/odd.py", source).tool("loud", "", script).committed();
+    let project = TestProject::new()
+        .file(".ai/scripts/odd.py", source)
+        .tool("loud", "", script)
+        .committed();
     cmd_snapshot!(project.piton(["tool", "run", "odd", "-p", "what=leave"]), @"
     success: false
     exit_code: 1
@@ -380,7 +440,7 @@ fn a_failure_says_what_to_look_at() {
     warning: not signed: odd (`piton sign odd`)
     no changes
     error: tool `odd` exited with status 3 [TOOL_FAILED]
-    hint: it wrote nothing; `--dry-run` shows what is called
+    hint: it printed nothing; `--dry-run` shows what is called
     ");
     cmd_snapshot!(project.piton(["tool", "run", "odd", "-p", "what=return"]), @"
     success: false
@@ -401,26 +461,8 @@ fn a_failure_says_what_to_look_at() {
     warning: not signed: loud (`piton sign loud`)
     why
     no changes
-    warning: 1 process that it left behind was killed
+    warning: 1 leftover process was killed
     error: tool `loud` exited with status 4 [TOOL_FAILED]
-    hint: what it wrote is saved in `.ai/outputs/tools/loud/output_[TIME].json`
+    hint: its output is saved in `.ai/outputs/tools/loud/output_[TIME].json`
     ");
-}
-
-#[test]
-fn a_runtime_of_the_project_is_not_trusted_for_its_name() {
-    let runtime = "tool_id: python_runtime\ntool_type: runtime\nversion: \"1.0.0\"\nexecutor: subprocess\nconfig:\n  \
-                   command: bash\n";
-    let project = TestProject::new().tool("mine", "", "echo {}");
-    let manifest = project.read(".ai/tools/mine/tool.yaml").replace("bash_runtime", "python_runtime");
-    let project = project.file(".ai/tools/mine/tool.yaml", manifest);
-    let isolation = |project: &TestProject| {
-        let told = last(&project.piton(["tool", "run", "mine", "--dry-run", "--format", "json"]));
-        let shown = project.piton(["tool", "show", "mine", "--format", "json"]).json();
-        assert_eq!(told["invocation"]["isolation"], shown["isolation"]);
-        told["invocation"]["isolation"].clone()
-    };
-    assert_eq!(isolation(&project), "trusted");
-    let project = project.file(".ai/tools/python_runtime.yaml", runtime);
-    assert_eq!(isolation(&project), "standard");
 }

@@ -19,8 +19,8 @@ fn people_are_added_listed_and_revoked() {
     exit_code: 0
     ----- stdout -----
     ----- stderr -----
-    nobody is trusted: `[HOME]/.config/piton/allowed_signers` names nobody
-    hint: `piton trust add KEY.pub --as NAME` trusts somebody's signatures
+    no trusted keys in `[HOME]/.config/piton/allowed_signers`
+    hint: `piton trust add KEY.pub --as NAME` adds one
     ");
     cmd_snapshot!(project.piton(["trust", "add", ADA]), @"
     success: true
@@ -28,7 +28,7 @@ fn people_are_added_listed_and_revoked() {
     ----- stdout -----
     ada@example.com  ssh-ed25519  SHA256:EaC8GtwtwEi03FIzBsrKoEnuG/jQ2vgr11XNkWg+UKA  always  [HOME]/.config/piton/allowed_signers:1
     ----- stderr -----
-    ✓ signatures of `ada@example.com` count from now on
+    ✓ signatures of `ada@example.com` are now trusted
     ");
     cmd_snapshot!(project.piton(["trust", "add", ADA]), @"
     success: true
@@ -36,7 +36,7 @@ fn people_are_added_listed_and_revoked() {
     ----- stdout -----
     ada@example.com  ssh-ed25519  SHA256:EaC8GtwtwEi03FIzBsrKoEnuG/jQ2vgr11XNkWg+UKA  always  [HOME]/.config/piton/allowed_signers:1
     ----- stderr -----
-    `ada@example.com` is trusted already
+    `ada@example.com` is already trusted
     ");
     cmd_snapshot!(project.piton(["trust", "add", BOB]), @"
     success: false
@@ -53,7 +53,7 @@ fn people_are_added_listed_and_revoked() {
     ----- stdout -----
     bob  ssh-ed25519  SHA256:Roc1VC4GiPVl++Sz8XEKNT8uvBlW8XfrGopXD+jrGi4  always  [HOME]/.config/piton/allowed_signers:2
     ----- stderr -----
-    ✓ signatures of `bob` count from now on
+    ✓ signatures of `bob` are now trusted
     ");
     cmd_snapshot!(project.piton(["trust", "list"]), @"
     success: true
@@ -75,7 +75,7 @@ fn people_are_added_listed_and_revoked() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: nobody whom you trust is called `bib`
+    error: no trusted key has the name `bib`
 
     hint: did you mean `bob`?
     ");
@@ -103,8 +103,21 @@ fn people_are_added_listed_and_revoked() {
     ada@example.com  ssh-ed25519  SHA256:EaC8GtwtwEi03FIzBsrKoEnuG/jQ2vgr11XNkWg+UKA  always  [HOME]/.config/piton/allowed_signers:1
     ----- stderr -----
     ");
-    let mode = |file: &str| fs::metadata(project.home().join(file)).expect("there").permissions().mode() & 0o777;
-    assert_eq!((mode(FILE), mode(".config/piton/revoked_keys"), mode(".config/piton")), (0o600, 0o600, 0o700));
+    let mode = |file: &str| {
+        fs::metadata(project.home().join(file))
+            .expect("there")
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    assert_eq!(
+        (
+            mode(FILE),
+            mode(".config/piton/revoked_keys"),
+            mode(".config/piton")
+        ),
+        (0o600, 0o600, 0o700)
+    );
     project.assert_clean();
 }
 
@@ -114,22 +127,34 @@ fn lines_of_others_stay_as_they_are() {
     let others = format!(
         "# friends\r\n*@example.org cert-authority,namespaces=\"git\" {key}\n\n  odd line\nada@example.com valid-before=\"20300101\" {key} old"
     );
-    let project = TestProject::new().file("README", "").committed().home_file(FILE, &others);
-    assert_eq!(project.piton(["trust", "add", BOB, "--as", "bob"]).code(), Some(0));
+    let project = TestProject::new()
+        .file("README", "")
+        .committed()
+        .home_file(FILE, &others);
+    assert_eq!(
+        project.piton(["trust", "add", BOB, "--as", "bob"]).code(),
+        Some(0)
+    );
     let text = fs::read_to_string(project.home().join(FILE)).expect("readable");
     let bob = BOB.split(' ').take(2).collect::<Vec<_>>().join(" ");
-    assert_eq!(text, format!("{others}\nbob namespaces=\"piton-content\" {bob}\n"));
+    assert_eq!(
+        text,
+        format!("{others}\nbob namespaces=\"piton-content\" {bob}\n")
+    );
     cmd_snapshot!(project.piton(["trust", "list"]), @"
     success: true
     exit_code: 0
     ----- stdout -----
-    *@example.org    ssh-ed25519  SHA256:EaC8GtwtwEi03FIzBsrKoEnuG/jQ2vgr11XNkWg+UKA  not for items, vouches for others  [HOME]/.config/piton/allowed_signers:2
+    *@example.org    ssh-ed25519  SHA256:EaC8GtwtwEi03FIzBsrKoEnuG/jQ2vgr11XNkWg+UKA  not for items, certificate authority  [HOME]/.config/piton/allowed_signers:2
     ada@example.com  ssh-ed25519  SHA256:EaC8GtwtwEi03FIzBsrKoEnuG/jQ2vgr11XNkWg+UKA  until 20300101  [HOME]/.config/piton/allowed_signers:5
     bob              ssh-ed25519  SHA256:Roc1VC4GiPVl++Sz8XEKNT8uvBlW8XfrGopXD+jrGi4  always  [HOME]/.config/piton/allowed_signers:6
     ----- stderr -----
     ");
     assert_eq!(project.piton(["trust", "revoke", "bob"]).code(), Some(0));
-    assert_eq!(fs::read_to_string(project.home().join(FILE)).expect("readable"), format!("{others}\n"));
+    assert_eq!(
+        fs::read_to_string(project.home().join(FILE)).expect("readable"),
+        format!("{others}\n")
+    );
 }
 
 #[test]
@@ -143,7 +168,7 @@ fn what_is_no_public_key_is_refused() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: this is a private key, which nobody but its owner may have; nothing of it was kept
+    error: this is a private key, which must stay with its owner; it was not stored
 
     hint: give the public half, the file that ends in `.pub`
     ");
@@ -184,18 +209,33 @@ fn what_is_no_public_key_is_refused() {
 
     hint: write a name such as `ada@example.com`: no blanks, commas, quotes or patterns
     ");
-    let written: Vec<_> = fs::read_dir(project.home().join(".config")).into_iter().flatten().collect();
+    let written: Vec<_> = fs::read_dir(project.home().join(".config"))
+        .into_iter()
+        .flatten()
+        .collect();
     assert!(written.is_empty(), "{written:?}");
 }
 
 #[test]
 fn a_key_is_read_from_the_input() {
-    let project = TestProject::new().file("README", "").committed().variable("XDG_CONFIG_HOME", "/nowhere/../tmp");
+    let project = TestProject::new()
+        .file("README", "")
+        .committed()
+        .variable("XDG_CONFIG_HOME", "/nowhere/../tmp");
     let folder = project.home().join("settings");
     let project = project.variable("XDG_CONFIG_HOME", &folder.to_string_lossy());
     let mut command = project.command(["trust", "add", "-", "--format", "json"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("piton starts");
-    child.stdin.take().expect("an input").write_all(ADA.as_bytes()).expect("written");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("piton starts");
+    child
+        .stdin
+        .take()
+        .expect("an input")
+        .write_all(ADA.as_bytes())
+        .expect("written");
     let ran = project.ran(child.wait_with_output().expect("piton ends"));
     assert_eq!(ran.json()["signers"][0]["name"], "ada@example.com");
     assert!(folder.join("piton/allowed_signers").exists());
@@ -213,16 +253,27 @@ fn signers_can_be_trusted_from_any_folder() {
     let home = project.home().to_string_lossy().into_owned();
     let ran = project.piton(["-C", &home, "trust", "add", ADA]);
     assert_eq!(ran.code(), Some(0), "{ran}");
-    assert!(project.piton(["trust", "list"]).stdout().contains("ada@example.com"));
+    assert!(
+        project
+            .piton(["trust", "list"])
+            .stdout()
+            .contains("ada@example.com")
+    );
 }
 
 #[test]
 fn concurrent_trust_commands_keep_all_signers() {
     let project = TestProject::new().file("README", "").committed();
-    let names: Vec<String> = (0..12).map(|number| format!("person{number}@example.com")).collect();
+    let names: Vec<String> = (0..12)
+        .map(|number| format!("person{number}@example.com"))
+        .collect();
     let start = |name: &String| {
         let mut command = project.command(["trust", "add", ADA, "--as", name]);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton starts")
+        command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("piton starts")
     };
     let all: Vec<_> = names.iter().map(start).collect();
     for mut child in all {
@@ -230,13 +281,20 @@ fn concurrent_trust_commands_keep_all_signers() {
     }
     let list = project.piton(["trust", "list"]);
     for name in &names {
-        assert_eq!(list.stdout().matches(&format!("{name} ")).count(), 1, "{name}\n{list}");
+        assert_eq!(
+            list.stdout().matches(&format!("{name} ")).count(),
+            1,
+            "{name}\n{list}"
+        );
     }
 }
 
 #[test]
 fn a_link_to_the_file_stays_a_link() {
-    let project = TestProject::new().file("README", "").committed().home_file("dotfiles/signers", "# mine\n");
+    let project = TestProject::new()
+        .file("README", "")
+        .committed()
+        .home_file("dotfiles/signers", "# mine\n");
     let link = project.home().join(FILE);
     fs::create_dir_all(link.parent().expect("a folder")).expect("a folder");
     symlink("../../dotfiles/signers", &link).expect("a link");
@@ -252,9 +310,9 @@ fn a_link_to_the_file_stays_a_link() {
     ----- stdout -----
     ----- stderr -----
     error: cannot read `[HOME]/.config/piton/allowed_signers`
-      caused by: the link `[HOME]/.config/piton/allowed_signers` leads to nothing
+      caused by: the link `[HOME]/.config/piton/allowed_signers` is dangling
 
-    hint: see that it is there, and check its permissions and those of its folder
+    hint: check that it exists, and its permissions and those of its folder
     ");
     assert!(link.is_symlink() && !project.home().join("dotfiles/signers").exists());
 }
@@ -262,14 +320,33 @@ fn a_link_to_the_file_stays_a_link() {
 #[test]
 fn a_name_cannot_smuggle_in_options_or_lines() {
     let project = TestProject::new().file("README", "").committed();
-    for name in ["a b", "a,b", "*", "a?", "!a", "a\"", "a\nb", "#a", "", "a namespaces=\"*\"", "-I", "a\u{a0}b", "a\tb"]
-    {
+    for name in [
+        "a b",
+        "a,b",
+        "*",
+        "a?",
+        "!a",
+        "a\"",
+        "a\nb",
+        "#a",
+        "",
+        "a namespaces=\"*\"",
+        "-I",
+        "a\u{a0}b",
+        "a\tb",
+    ] {
         let ran = project.piton(["trust", "add", ADA, &format!("--as={name}")]);
         assert_eq!(ran.code(), Some(2), "{name:?} {ran}");
     }
     // The comment of a key cannot either.
     let key = ADA.rsplit_once(' ').expect("a comment").0;
-    let ran = project.piton(["trust", "add", &format!("{key} x cert-authority"), "--as", "ada"]);
+    let ran = project.piton([
+        "trust",
+        "add",
+        &format!("{key} x cert-authority"),
+        "--as",
+        "ada",
+    ]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     let text = fs::read_to_string(project.home().join(FILE)).expect("readable");
     assert_eq!(text, format!("ada namespaces=\"piton-content\" {key}\n"));

@@ -11,8 +11,13 @@ use crate::harness::{TestProject, cmd_snapshot};
 fn listed(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Common commands:");
     let lines = lines.take_while(|line| *line != "Options:" && *line != "Global options:");
-    let lines = lines.filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
-    lines.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+    let lines = lines
+        .filter_map(|line| line.strip_prefix("  "))
+        .filter(|line| !line.starts_with(' '));
+    lines
+        .filter_map(|line| line.split(' ').next())
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -26,7 +31,12 @@ fn help_lists_the_commands() {
         "{ran}"
     );
     let first: Vec<String> = listed(&text).into_iter().take(10).collect();
-    assert_eq!(first, ["init", "run", "exec", "undo", "log", "show", "diff", "status", "tool", "search"]);
+    assert_eq!(
+        first,
+        [
+            "init", "run", "exec", "undo", "log", "show", "diff", "status", "tool", "search"
+        ]
+    );
     let reference = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference/commands.md");
     let reference = fs::read_to_string(reference).expect("a page");
     let mut explained: Vec<String> = reference
@@ -38,7 +48,10 @@ fn help_lists_the_commands() {
     let mut commands = listed(&text);
     commands.sort();
     explained.sort();
-    assert_eq!(commands, explained, "`./scripts/reference` writes the page, and each command is in one group");
+    assert_eq!(
+        commands, explained,
+        "`./scripts/reference` writes the page, and each command is in one group"
+    );
     for part in [
         "\nRuns:\n  resume ",
         "\nGlobal options:\n  -C <DIR>\n",
@@ -56,14 +69,18 @@ fn help_of_every_command_has_examples() {
     assert!(commands.len() > 20, "{commands:?}");
     for command in commands {
         let ran = project.piton([command.as_str(), "--help"]);
-        let helps = ran.stdout().contains("\nExamples:\n  ") || ran.stdout().contains("\nCommands:\n  ");
+        let helps =
+            ran.stdout().contains("\nExamples:\n  ") || ran.stdout().contains("\nCommands:\n  ");
         assert_eq!((ran.code(), helps), (Some(0), true), "{ran}");
     }
 }
 
 #[test]
 fn the_version_is_printed_as_data() {
-    assert_eq!(TestProject::new().piton(["--version"]).stdout(), concat!("piton ", env!("CARGO_PKG_VERSION"), "\n"));
+    assert_eq!(
+        TestProject::new().piton(["--version"]).stdout(),
+        concat!("piton ", env!("CARGO_PKG_VERSION"), "\n")
+    );
 }
 
 #[test]
@@ -89,10 +106,19 @@ fn commands_known_by_other_names_are_suggested() {
     for (words, tip) in [
         (&["rnu"][..], "a similar subcommand exists: 'run'"),
         (&["history"], "a similar subcommand exists: 'log'"),
-        (&["list"], "some similar subcommands exist: 'tool list', 'directive list'"),
-        (&["revert"], "some similar subcommands exist: 'undo', 'rollback'"),
+        (
+            &["list"],
+            "some similar subcommands exist: 'tool list', 'directive list'",
+        ),
+        (
+            &["revert"],
+            "some similar subcommands exist: 'undo', 'rollback'",
+        ),
         (&["commit"], "a similar subcommand exists: 'checkpoint'"),
-        (&["-q", "reset"], "some similar subcommands exist: 'rollback', 'undo'"),
+        (
+            &["-q", "reset"],
+            "some similar subcommands exist: 'rollback', 'undo'",
+        ),
         (&["tool", "ls"], "a similar subcommand exists: 'tool list'"),
         (&["directive", "run"], "a similar subcommand exists: 'run'"),
     ] {
@@ -104,13 +130,25 @@ fn commands_known_by_other_names_are_suggested() {
 
 #[test]
 fn tools_and_directives_are_listed_by_name() {
-    let project = TestProject::new().tool("zip", "", "true").tool("ask", "", "true").directive("go", ["zip"]);
+    let project = TestProject::new()
+        .tool("zip", "", "true")
+        .tool("ask", "", "true")
+        .directive("go", ["zip"]);
     let tools = project.piton(["tool", "list"]).stdout();
-    let names: Vec<&str> = tools.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    let names: Vec<&str> = tools
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(1))
+        .collect();
     assert_eq!(names, ["ask", "zip"], "{tools}");
-    let listed = project.piton(["directive", "list", "--format", "json"]).stdout();
+    let listed = project
+        .piton(["directive", "list", "--format", "json"])
+        .stdout();
     let listed: serde_json::Value = serde_json::from_str(&listed).expect("JSON");
-    assert_eq!((&listed["total"], &listed["results"][0]["name"]), (&1.into(), &"go".into()), "{listed}");
+    assert_eq!(
+        (&listed["total"], &listed["results"][0]["name"]),
+        (&1.into(), &"go".into()),
+        "{listed}"
+    );
 }
 
 #[test]
@@ -167,26 +205,51 @@ fn the_home_is_never_a_project() {
 
 #[test]
 fn what_is_only_about_the_user_needs_no_project() {
-    let project = TestProject::new().home_file(".ai/config.yaml", "signature:\n  require: integrity\n");
+    let project =
+        TestProject::new().home_file(".ai/config.yaml", "signature:\n  require: integrity\n");
     project.bash("git init -q --bare ~/bare.git");
-    for (at, folder) in ["/", &project.home().to_string_lossy(), &project.home().join("bare.git").to_string_lossy()]
-        .into_iter()
-        .enumerate()
+    for (at, folder) in [
+        "/",
+        &project.home().to_string_lossy(),
+        &project.home().join("bare.git").to_string_lossy(),
+    ]
+    .into_iter()
+    .enumerate()
     {
         let piton = |words: &str| project.piton(["-C", folder].into_iter().chain(words.split(' ')));
         let setting = piton("config signature.require");
         assert!(setting.stdout().contains("integrity  user,"), "{setting}");
         let made = piton(&format!("new tool mine_{at} --type cli --to user"));
-        assert_eq!((made.code(), made.stdout()), (Some(0), format!("created ~/.ai/tools/mine_{at}.yaml\n")), "{made}");
+        assert_eq!(
+            (made.code(), made.stdout()),
+            (Some(0), format!("created ~/.ai/tools/mine_{at}.yaml\n")),
+            "{made}"
+        );
         let found = piton(&format!("search mine_{at} --source user --format json")).json();
         assert_eq!(found["results"][0]["name"], format!("mine_{at}"));
         let loaded = piton(&format!("load mine_{at} --source user"));
-        assert!(loaded.stdout().starts_with(&format!("tool_id: mine_{at}\n")), "{loaded}");
+        assert!(
+            loaded
+                .stdout()
+                .starts_with(&format!("tool_id: mine_{at}\n")),
+            "{loaded}"
+        );
         let signed = piton(&format!("sign mine_{at} --source user"));
         assert_eq!(signed.code(), Some(0), "{signed}");
         let checked = piton("sign --check --source user --format json").json();
-        assert_eq!((checked["valid"].as_bool(), checked["items"].as_array().map(Vec::len)), (Some(true), Some(at + 1)));
-        for words in ["new tool theirs", "search x", "load mine_0 --source user --to project", "sign --check"] {
+        assert_eq!(
+            (
+                checked["valid"].as_bool(),
+                checked["items"].as_array().map(Vec::len)
+            ),
+            (Some(true), Some(at + 1))
+        );
+        for words in [
+            "new tool theirs",
+            "search x",
+            "load mine_0 --source user --to project",
+            "sign --check",
+        ] {
             assert_eq!(piton(words).code(), Some(5), "{folder}: {words}");
         }
     }
@@ -207,7 +270,9 @@ fn the_root_of_the_file_system_is_never_a_project() {
 
 #[test]
 fn the_nearest_items_make_the_project() {
-    let project = TestProject::new().file("part/.ai/config.yaml", "ui:\n  color: never\n").within("part/src");
+    let project = TestProject::new()
+        .file("part/.ai/config.yaml", "ui:\n  color: never\n")
+        .within("part/src");
     cmd_snapshot!(project.piton(["config", "ui.color", "-v"]), @"
     success: true
     exit_code: 0
@@ -230,11 +295,26 @@ fn colours_are_for_terminals_unless_forced() {
     let escape = '\u{1b}';
     let project = TestProject::new();
     assert!(!project.piton(["init"]).stderr().contains(escape));
-    assert!(project.piton(["init", "--color", "always"]).stderr().contains(escape));
-    assert!(project.piton(["--help", "--color=always"]).stdout().contains(escape));
+    assert!(
+        project
+            .piton(["init", "--color", "always"])
+            .stderr()
+            .contains(escape)
+    );
+    assert!(
+        project
+            .piton(["--help", "--color=always"])
+            .stdout()
+            .contains(escape)
+    );
     let project = project.variable("CLICOLOR_FORCE", "1");
     assert!(project.piton(["init"]).stderr().contains(escape));
-    assert!(!project.piton(["init", "--color", "never"]).stderr().contains(escape));
+    assert!(
+        !project
+            .piton(["init", "--color", "never"])
+            .stderr()
+            .contains(escape)
+    );
     let project = project.variable("NO_COLOR", "1");
     assert!(!project.piton(["init"]).stderr().contains(escape));
     let project = project.file(".ai/config.yaml", "ui:\n  color: always\n");
@@ -245,12 +325,25 @@ fn colours_are_for_terminals_unless_forced() {
 fn a_closed_pipe_is_success() {
     let project = TestProject::new();
     for arguments in [["config", "-q"], ["--help", "-q"], ["init", "-q"]] {
-        let mut child =
-            project.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("piton starts");
+        let mut child = project
+            .command(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("piton starts");
         drop(child.stdout.take());
         let mut said = String::new();
-        child.stderr.take().expect("a pipe").read_to_string(&mut said).unwrap();
-        assert_eq!((child.wait().unwrap().code(), said), (Some(0), String::new()), "{arguments:?}");
+        child
+            .stderr
+            .take()
+            .expect("a pipe")
+            .read_to_string(&mut said)
+            .unwrap();
+        assert_eq!(
+            (child.wait().unwrap().code(), said),
+            (Some(0), String::new()),
+            "{arguments:?}"
+        );
     }
 }
 
@@ -258,7 +351,10 @@ fn a_closed_pipe_is_success() {
 #[test]
 fn a_full_disk_is_not_success() {
     let project = TestProject::new();
-    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
     let output = project.command(["config"]).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
@@ -270,13 +366,21 @@ fn a_full_disk_is_not_success() {
 #[test]
 fn names_from_outside_cannot_drive_the_terminal() {
     let ran = TestProject::new().piton(["config", "x\u{1b}]0;owned\u{7}", "--color", "always"]);
-    assert_eq!((ran.code(), ran.stderr().contains("x\\u{1b}]0;owned\\u{7}")), (Some(2), true), "{ran}");
+    assert_eq!(
+        (ran.code(), ran.stderr().contains("x\\u{1b}]0;owned\\u{7}")),
+        (Some(2), true),
+        "{ran}"
+    );
 }
 
 #[test]
 fn wrong_arguments_cannot_drive_the_terminal() {
     let ran = TestProject::new().piton(["x\u{1b}]0;owned\u{7}", "--color", "always"]);
-    assert_eq!((ran.code(), ran.stderr().contains('\u{1b}')), (Some(2), false), "{ran}");
+    assert_eq!(
+        (ran.code(), ran.stderr().contains('\u{1b}')),
+        (Some(2), false),
+        "{ran}"
+    );
 }
 
 #[test]
@@ -288,15 +392,15 @@ fn a_bare_repository_is_not_a_project() {
     exit_code: 5
     ----- stdout -----
     ----- stderr -----
-    error: `[PROJECT]/store.git` holds the data of git, not a work tree
+    error: `[PROJECT]/store.git` is a git folder, not a work tree
 
-    hint: go to a work tree of the repository, or make one with `git worktree add`
+    hint: go to a work tree of the repository, or create one with `git worktree add`
     ");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_folder_whose_name_is_no_text_is_served() {
+fn a_folder_whose_name_is_no_text_is_supported() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
     let project = TestProject::without_git();
@@ -304,8 +408,15 @@ fn a_folder_whose_name_is_no_text_is_served() {
     fs::create_dir(&folder).unwrap();
     for command in ["init", "config", "quickstart"] {
         let mut piton = project.command([command, "--format", "json"]);
-        let output = piton.current_dir(&folder).env("TMPDIR", &folder).output().unwrap();
+        let output = piton
+            .current_dir(&folder)
+            .env("TMPDIR", &folder)
+            .output()
+            .unwrap();
         assert_eq!(output.status.code(), Some(0), "{command}");
-        assert!(serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok(), "{command}");
+        assert!(
+            serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok(),
+            "{command}"
+        );
     }
 }

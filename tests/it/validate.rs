@@ -7,8 +7,7 @@ use serde_json::Value;
 use crate::harness::{TestProject, cmd_snapshot};
 use crate::many_items;
 
-const CLI: &str =
-    "tool_id: NAME\ntool_type: cli\nversion: \"1.0.0\"\ndescription: d\nexecutor: subprocess\nconfig: {command: x}\n";
+const CLI: &str = "tool_id: NAME\ntool_type: cli\nversion: \"1.0.0\"\ndescription: d\nexecutor: subprocess\nconfig: {command: x}\n";
 
 fn cli(name: &str) -> String {
     CLI.replace("NAME", name)
@@ -18,10 +17,13 @@ fn cli(name: &str) -> String {
 fn told(report: &Value) -> Vec<String> {
     let text = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
     let findings = report["findings"].as_array().expect("findings").iter();
-    let shown = findings.filter(|finding| finding["code"] != "UNSIGNED").map(|finding| {
-        let [severity, code, file, path] = ["severity", "code", "file", "path"].map(|key| text(finding, key));
-        format!("{severity} {code} {file}:{} {path}", finding["line"])
-    });
+    let shown = findings
+        .filter(|finding| finding["code"] != "UNSIGNED")
+        .map(|finding| {
+            let [severity, code, file, path] =
+                ["severity", "code", "file", "path"].map(|key| text(finding, key));
+            format!("{severity} {code} {file}:{} {path}", finding["line"])
+        });
     shown.map(|line| line.trim_end().to_owned()).collect()
 }
 
@@ -54,8 +56,23 @@ fn a_broken_project_gives_every_finding_in_one_pass() {
     assert_eq!(report["valid"], false);
     for finding in report["findings"].as_array().unwrap() {
         let keys: Vec<&String> = finding.as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["code", "severity", "file", "line", "column", "path", "message", "suggestion"]);
-        assert!(finding["line"].as_u64() >= Some(1) && finding["column"].as_u64() >= Some(1), "{finding}");
+        assert_eq!(
+            keys,
+            [
+                "code",
+                "severity",
+                "file",
+                "line",
+                "column",
+                "path",
+                "message",
+                "suggestion"
+            ]
+        );
+        assert!(
+            finding["line"].as_u64() >= Some(1) && finding["column"].as_u64() >= Some(1),
+            "{finding}"
+        );
     }
     insta::assert_snapshot!(told(&report).join("\n"), @"
     error INVALID_SEMVER .ai/directives/wrong.md:2 version
@@ -139,7 +156,7 @@ fn people_see_the_line_with_a_caret() {
 
     ----- stderr -----
     ✗ 1 tool, 0 directives, 0 knowledge entries: 1 error, 0 warnings
-    hint: `piton help INVALID_ENUM_VALUE` explains it with a mended example; `piton help codes` lists all
+    hint: `piton help INVALID_ENUM_VALUE` explains it with a corrected example; `piton help codes` lists all
     ");
 }
 
@@ -183,26 +200,50 @@ fn sarif_names_rule_place_and_file() {
 
 #[test]
 fn a_part_of_a_folder_tool_means_the_tool() {
-    let project = TestProject::new().tool("broken", "", "if").file(".ai/tools/other.yaml", "tool_id: other\n");
-    for path in [".ai/tools/broken", ".ai/tools/broken/tool.yaml", ".ai/tools/broken/run.sh"] {
+    let project = TestProject::new()
+        .tool("broken", "", "if")
+        .file(".ai/tools/other.yaml", "tool_id: other\n");
+    for path in [
+        ".ai/tools/broken",
+        ".ai/tools/broken/tool.yaml",
+        ".ai/tools/broken/run.sh",
+    ] {
         let ran = project.piton(["validate", "--format", "json", path]);
-        assert_eq!(told(&ran.json()), ["error SYNTAX_ERROR .ai/tools/broken/run.sh:2"], "{path}");
+        assert_eq!(
+            told(&ran.json()),
+            ["error SYNTAX_ERROR .ai/tools/broken/run.sh:2"],
+            "{path}"
+        );
     }
 }
 
 #[test]
-fn several_paths_are_looked_at_together() {
+fn several_paths_are_checked_together() {
     let project = TestProject::new()
         .file(".ai/tools/a.yaml", "tool_id: a\n")
         .file(".ai/tools/b.yaml", "tool_id: b\n")
         .file("loose/c.yaml", "tool_id: c\n")
         .file(".ai/tools/d.yaml", "tool_id: d\n");
-    let ran = project.piton(["validate", "--format", "json", ".ai/tools/a.yaml", "loose/c.yaml", ".ai/tools/b.yaml"]);
+    let ran = project.piton([
+        "validate",
+        "--format",
+        "json",
+        ".ai/tools/a.yaml",
+        "loose/c.yaml",
+        ".ai/tools/b.yaml",
+    ]);
     let report = ran.json();
-    let mut files: Vec<&str> =
-        report["findings"].as_array().unwrap().iter().map(|finding| finding["file"].as_str().unwrap()).collect();
+    let mut files: Vec<&str> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| finding["file"].as_str().unwrap())
+        .collect();
     files.dedup();
-    assert_eq!(files, [".ai/tools/a.yaml", ".ai/tools/b.yaml", "loose/c.yaml"]);
+    assert_eq!(
+        files,
+        [".ai/tools/a.yaml", ".ai/tools/b.yaml", "loose/c.yaml"]
+    );
 }
 
 #[test]
@@ -213,7 +254,10 @@ fn a_folder_outside_the_items_may_hold_other_things() {
         .file("kit/data.yaml", "a: 1\n")
         .file("kit/.git/hooks/x.sh", "#!/bin/sh\n")
         .file("kit/inner/.ai/tools/lib/helper.py", "x = 1\n")
-        .file("kit/inner/.ai/tools/bad.yaml", "tool_id: bad\ntool_type: cli\n");
+        .file(
+            "kit/inner/.ai/tools/bad.yaml",
+            "tool_id: bad\ntool_type: cli\n",
+        );
     let ran = project.piton(["validate", "--format", "json", "kit"]);
     insta::assert_snapshot!(told(&ran.json()).join("\n"), @"
     error MISSING_REQUIRED_FIELD kit/inner/.ai/tools/bad.yaml:1 config.command
@@ -224,21 +268,36 @@ fn a_folder_outside_the_items_may_hold_other_things() {
 }
 
 #[test]
-fn a_link_out_of_the_items_is_looked_at_by_its_own_name() {
-    let project = TestProject::new().file("shared/a.yaml", cli("a")).file(".ai/tools/keep.txt", "");
+fn a_link_out_of_the_items_is_checked_by_its_own_name() {
+    let project = TestProject::new()
+        .file("shared/a.yaml", cli("a"))
+        .file(".ai/tools/keep.txt", "");
     symlink("../../shared", project.root().join(".ai/tools/linked")).unwrap();
-    let paths = [".ai/tools/linked", ".ai/tools/linked/a.yaml", "shared/../.ai/tools/linked/a.yaml"];
+    let paths = [
+        ".ai/tools/linked",
+        ".ai/tools/linked/a.yaml",
+        "shared/../.ai/tools/linked/a.yaml",
+    ];
     for path in paths {
         let report = project.piton(["validate", path, "--format", "json"]).json();
         assert_eq!(told(&report), Vec::<String>::new(), "{path}");
-        assert_eq!(report["findings"][0]["file"], ".ai/tools/linked/a.yaml", "{path}");
+        assert_eq!(
+            report["findings"][0]["file"], ".ai/tools/linked/a.yaml",
+            "{path}"
+        );
     }
 }
 
 #[test]
 fn nothing_that_lies_outside_the_project_is_printed() {
-    let project = TestProject::new().home_file("secret", "password: 1234\n").file(".ai/tools/keep.txt", "");
-    symlink(project.home().join("secret"), project.root().join(".ai/config.yaml")).unwrap();
+    let project = TestProject::new()
+        .home_file("secret", "password: 1234\n")
+        .file(".ai/tools/keep.txt", "");
+    symlink(
+        project.home().join("secret"),
+        project.root().join(".ai/config.yaml"),
+    )
+    .unwrap();
     cmd_snapshot!(project.piton(["validate"]), @"
     success: false
     exit_code: 2
@@ -253,7 +312,7 @@ fn nothing_that_lies_outside_the_project_is_printed() {
 
     ----- stderr -----
     ✗ 0 tools, 0 directives, 0 knowledge entries: 1 error, 0 warnings
-    hint: `piton help PATH_ESCAPE` explains it with a mended example; `piton help codes` lists all
+    hint: `piton help PATH_ESCAPE` explains it with a corrected example; `piton help codes` lists all
     ");
 }
 
@@ -268,7 +327,10 @@ fn what_is_no_item_is_an_error() {
         let ran = project.piton(["validate", path]);
         assert_eq!(ran.code(), Some(2), "{path}: {ran}");
     }
-    assert_eq!(project.piton(["validate", ".ai/config.yaml"]).code(), Some(0));
+    assert_eq!(
+        project.piton(["validate", ".ai/config.yaml"]).code(),
+        Some(0)
+    );
     cmd_snapshot!(project.piton(["validate", "notes.txt"]), @"
     success: false
     exit_code: 2
@@ -309,7 +371,14 @@ fn a_thousand_items_of_every_kind_are_valid() {
 #[test]
 fn our_own_items_are_valid() {
     let project = TestProject::new();
-    let ran = project.piton(["-C", env!("CARGO_MANIFEST_DIR"), "validate", "--strict", "--format", "json"]);
+    let ran = project.piton([
+        "-C",
+        env!("CARGO_MANIFEST_DIR"),
+        "validate",
+        "--strict",
+        "--format",
+        "json",
+    ]);
     assert_eq!(told(&ran.json()), Vec::<String>::new());
 }
 
@@ -329,7 +398,10 @@ fn a_single_file_manifest_may_have_its_script_beside_it() {
         .file(".ai/tools/sum_main.py", "def main(a: int): pass\n")
         .file(".ai/tools/stray.py", "def main(a: int): pass\n");
     let report = project.piton(["validate", "--format", "json"]).json();
-    assert_eq!(told(&report), ["error MISSING_METADATA .ai/tools/stray.py:1"]);
+    assert_eq!(
+        told(&report),
+        ["error MISSING_METADATA .ai/tools/stray.py:1"]
+    );
 }
 
 #[test]
@@ -340,30 +412,48 @@ fn a_project_without_items_is_told_how_to_begin() {
     ----- stdout -----
     ----- stderr -----
     ✓ 0 tools, 0 directives, 0 knowledge entries: 0 errors, 0 warnings
-    hint: there are no items here; `piton init` makes an example
+    hint: there are no items here; `piton init` creates an example
     ");
 }
 
 #[test]
 fn programs_of_other_languages_are_items_and_data_beside_them_is_not() {
-    let header =
-        "-- tool_id: report\n-- tool_type: script\n-- version: 1.0.0\n-- description: Reports\n-- executor: sql\n";
+    let header = "-- tool_id: report\n-- tool_type: script\n-- version: 1.0.0\n-- description: Reports\n-- executor: sql\n";
     let runtime = "tool_id: sql\ntool_type: runtime\nversion: \"1.0.0\"\ndescription: Runs SQL\nexecutor: subprocess\n\
                    config:\n  command: cat\n";
     let project = TestProject::new()
         .file(".ai/tools/report.sql", format!("{header}\nSELECT 1;\n"))
         .file(".ai/tools/sql.yaml", runtime)
-        .file(".ai/tools/dump.sql", b"INSERT INTO names VALUES ('Zo\xeb');\n")
-        .file(".ai/tools/schema.sql", "-- all tables\nCREATE TABLE names (name TEXT);\n");
+        .file(
+            ".ai/tools/dump.sql",
+            b"INSERT INTO names VALUES ('Zo\xeb');\n",
+        )
+        .file(
+            ".ai/tools/schema.sql",
+            "-- all tables\nCREATE TABLE names (name TEXT);\n",
+        );
     let report = project.piton(["validate", "--format", "json"]).json();
     let told = report["findings"].as_array().expect("findings").iter();
-    let told: Vec<String> = told.map(|it| format!("{} {}", it["code"], it["file"])).collect();
-    assert_eq!(told, [r#""UNSIGNED" ".ai/tools/report.sql""#, r#""UNSIGNED" ".ai/tools/sql.yaml""#], "{report}");
+    let told: Vec<String> = told
+        .map(|it| format!("{} {}", it["code"], it["file"]))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            r#""UNSIGNED" ".ai/tools/report.sql""#,
+            r#""UNSIGNED" ".ai/tools/sql.yaml""#
+        ],
+        "{report}"
+    );
     let found = project.piton(["search", "--format", "json"]).json();
     assert_eq!(found["total"], 2, "{found}");
     let ran = project.piton(["tool", "run", "report"]);
     assert!(ran.stdout().contains("SELECT 1;"), "{ran}");
     // Its stamp is a comment as well.
     assert_eq!(project.piton(["sign", "report"]).code(), Some(0));
-    assert!(project.read(".ai/tools/report.sql").starts_with("-- kiwi-mcp:validated:"));
+    assert!(
+        project
+            .read(".ai/tools/report.sql")
+            .starts_with("-- kiwi-mcp:validated:")
+    );
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::audit::error::AuditError;
-use crate::audit::history::{History, RunRecord, Source, StepRecord};
+use crate::audit::history::{History, RecordSource, RunRecord, StepRecord};
 use crate::checkpoint::delta::Change;
 use crate::checkpoint::message::Trailers;
 use crate::checkpoint::object::ObjectId;
@@ -12,7 +12,7 @@ use crate::checkpoint::repository::Repository;
 use crate::journal::StepId;
 use crate::journal::event::{Acceptance, Decision, RewrittenCommit};
 
-pub(super) struct Recorded<'a> {
+pub(super) struct RecordedCheckpoint<'a> {
     pub(super) step: &'a StepRecord,
     pub(super) commit: ObjectId,
     pub(super) parents: Vec<ObjectId>,
@@ -20,15 +20,15 @@ pub(super) struct Recorded<'a> {
     pub(super) tree: Option<ObjectId>,
     /// The changes against the first parent.
     pub(super) delta: Cow<'a, [Change]>,
-    pub(super) source: Source,
+    pub(super) source: RecordSource,
     branch: &'a str,
 }
 
 /// The trailers of a commit: run, step and journal head.
 type Key = (String, String, String);
 
-pub(super) struct Index<'a> {
-    recorded: BTreeMap<StepId, Recorded<'a>>,
+pub(super) struct FateIndex<'a> {
+    recorded: BTreeMap<StepId, RecordedCheckpoint<'a>>,
     owners: BTreeMap<ObjectId, StepId>,
     by_trailers: BTreeMap<Key, StepId>,
     branches: BTreeMap<&'a str, Vec<StepId>>,
@@ -38,7 +38,7 @@ pub(super) struct Index<'a> {
     acceptances: BTreeMap<StepId, Vec<&'a Acceptance>>,
 }
 
-impl<'a> Index<'a> {
+impl<'a> FateIndex<'a> {
     /// Commits in `in_place` need no search, so their objects are not read.
     pub(super) fn new(
         repository: &Repository,
@@ -57,7 +57,7 @@ impl<'a> Index<'a> {
         // Oldest first.
         for run in history.runs.iter().rev() {
             for step in &run.steps {
-                if let Some(recorded) = Recorded::of(repository, run, step, in_place)? {
+                if let Some(recorded) = RecordedCheckpoint::of(repository, run, step, in_place)? {
                     index.take(recorded);
                 }
             }
@@ -68,28 +68,38 @@ impl<'a> Index<'a> {
                 }
             }
             for acceptance in &run.accepted {
-                index.acceptances.entry(acceptance.of).or_default().push(acceptance);
+                index
+                    .acceptances
+                    .entry(acceptance.of)
+                    .or_default()
+                    .push(acceptance);
             }
         }
         Ok(index)
     }
 
-    fn take(&mut self, recorded: Recorded<'a>) {
+    fn take(&mut self, recorded: RecordedCheckpoint<'a>) {
         let step = recorded.step;
         self.owners.insert(recorded.commit, step.id);
         if let Some(journal) = step.decided_after {
             let name = format!("{} {}", step.id.step, step.name);
-            self.by_trailers.insert((step.id.run.to_string(), name, journal.to_string()), step.id);
+            self.by_trailers.insert(
+                (step.id.run.to_string(), name, journal.to_string()),
+                step.id,
+            );
         }
-        self.branches.entry(recorded.branch).or_default().push(step.id);
+        self.branches
+            .entry(recorded.branch)
+            .or_default()
+            .push(step.id);
         self.recorded.insert(step.id, recorded);
     }
 
-    pub(super) fn recorded(&self) -> impl Iterator<Item = &Recorded<'a>> {
+    pub(super) fn recorded(&self) -> impl Iterator<Item = &RecordedCheckpoint<'a>> {
         self.recorded.values()
     }
 
-    pub(super) fn get(&self, id: StepId) -> Option<&Recorded<'a>> {
+    pub(super) fn get(&self, id: StepId) -> Option<&RecordedCheckpoint<'a>> {
         self.recorded.get(&id)
     }
 
@@ -103,7 +113,9 @@ impl<'a> Index<'a> {
     }
 
     fn named(&self, run: &str, step: &str, journal: &str) -> Option<StepId> {
-        self.by_trailers.get(&(run.to_owned(), step.to_owned(), journal.to_owned())).copied()
+        self.by_trailers
+            .get(&(run.to_owned(), step.to_owned(), journal.to_owned()))
+            .copied()
     }
 
     /// The steps whose trailers appear anywhere in a message, in message order. A squashed commit
@@ -114,7 +126,10 @@ impl<'a> Index<'a> {
         }
         let mut found = Vec::new();
         let (mut run, mut step) = ("", "");
-        for (key, value) in message.lines().filter_map(|line| line.trim().split_once(": ")) {
+        for (key, value) in message
+            .lines()
+            .filter_map(|line| line.trim().split_once(": "))
+        {
             match key {
                 "Piton-Run" => (run, step) = (value, ""),
                 "Piton-Step" => step = value,
@@ -129,7 +144,10 @@ impl<'a> Index<'a> {
 
     /// The steps committed to the same branch as this one, oldest first.
     pub(super) fn branch_of(&self, id: StepId) -> &[StepId] {
-        let branch = self.recorded.get(&id).and_then(|recorded| self.branches.get(recorded.branch));
+        let branch = self
+            .recorded
+            .get(&id)
+            .and_then(|recorded| self.branches.get(recorded.branch));
         branch.map(Vec::as_slice).unwrap_or_default()
     }
 
@@ -145,7 +163,9 @@ impl<'a> Index<'a> {
 
     /// The recorded replacements of a step's commit, and of those in turn.
     pub(super) fn links_of(&self, id: StepId) -> Vec<&'a RewrittenCommit> {
-        let Some(recorded) = self.recorded.get(&id) else { return Vec::new() };
+        let Some(recorded) = self.recorded.get(&id) else {
+            return Vec::new();
+        };
         let mut found: Vec<&RewrittenCommit> = Vec::new();
         let mut next = vec![recorded.commit];
         while let Some(old) = next.pop() {
@@ -161,7 +181,12 @@ impl<'a> Index<'a> {
 
     /// The steps whose changes a commit had when it was recorded, in order.
     pub(super) fn linked_to(&self, commit: ObjectId) -> Vec<StepId> {
-        self.linked.get(&commit).into_iter().flatten().copied().collect()
+        self.linked
+            .get(&commit)
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect()
     }
 
     pub(super) fn acceptances(&self, id: StepId) -> impl Iterator<Item = &'a Acceptance> {
@@ -169,7 +194,7 @@ impl<'a> Index<'a> {
     }
 }
 
-impl<'a> Recorded<'a> {
+impl<'a> RecordedCheckpoint<'a> {
     /// `None` for a step without its own commit.
     fn of(
         repository: &Repository,
@@ -177,16 +202,38 @@ impl<'a> Recorded<'a> {
         step: &'a StepRecord,
         in_place: &BTreeSet<ObjectId>,
     ) -> Result<Option<Self>, AuditError> {
-        let Some(commit) = step.commit().filter(|_| !step.is_fast_forward()) else { return Ok(None) };
+        let Some(commit) = step.commit().filter(|_| !step.is_fast_forward()) else {
+            return Ok(None);
+        };
         let source = run.source;
-        if let Some(Decision::Commit { target, old, tree, delta, parents, .. }) = &step.decision {
-            let parents = parents.clone().unwrap_or_else(|| old.iter().copied().collect());
+        if let Some(Decision::Commit {
+            target,
+            old,
+            tree,
+            delta,
+            parents,
+            ..
+        }) = &step.decision
+        {
+            let parents = parents
+                .clone()
+                .unwrap_or_else(|| old.iter().copied().collect());
             let delta = Cow::Borrowed(delta.as_slice());
-            return Ok(Some(Self { step, commit, parents, tree: Some(*tree), delta, source, branch: target }));
+            return Ok(Some(Self {
+                step,
+                commit,
+                parents,
+                tree: Some(*tree),
+                delta,
+                source,
+                branch: target,
+            }));
         }
         // The step itself ran `git commit`; its last commit is the one to follow.
         let before = step.before.as_ref();
-        let branch = before.and_then(|before| before.head.branch.as_deref()).unwrap_or("HEAD");
+        let branch = before
+            .and_then(|before| before.head.branch.as_deref())
+            .unwrap_or("HEAD");
         if !in_place.contains(&commit)
             && let Some(facts) = repository.find_commit(commit)?
             && let Ok(base) = repository.base_of(&facts)
@@ -202,8 +249,24 @@ impl<'a> Recorded<'a> {
                 branch,
             }));
         }
-        let parents = before.and_then(|before| before.head.commit).into_iter().collect();
-        let delta = Cow::Borrowed(step.delta.as_ref().map(|delta| delta.changes.as_slice()).unwrap_or_default());
-        Ok(Some(Self { step, commit, parents, tree: None, delta, source, branch }))
+        let parents = before
+            .and_then(|before| before.head.commit)
+            .into_iter()
+            .collect();
+        let delta = Cow::Borrowed(
+            step.delta
+                .as_ref()
+                .map(|delta| delta.changes.as_slice())
+                .unwrap_or_default(),
+        );
+        Ok(Some(Self {
+            step,
+            commit,
+            parents,
+            tree: None,
+            delta,
+            source,
+            branch,
+        }))
     }
 }

@@ -35,11 +35,22 @@ pub(super) enum Match {
 }
 
 impl Fates<'_> {
-    pub(super) fn judge(&self, id: StepId, commit: ObjectId, facts: &CommitFacts) -> Result<Match, AuditError> {
-        let Some(recorded) = self.index.get(id) else { return Ok(Match::Unknown) };
+    pub(super) fn judge(
+        &self,
+        id: StepId,
+        commit: ObjectId,
+        facts: &CommitFacts,
+    ) -> Result<Match, AuditError> {
+        let Some(recorded) = self.index.get(id) else {
+            return Ok(Match::Unknown);
+        };
         let is_single = facts.parents.len() <= 1;
         let named = self.index.steps_named_in(&facts.message);
-        if is_single && named.len() > 1 && named.contains(&id) && self.composes(&named, facts, Extent::Exactly)? {
+        if is_single
+            && named.len() > 1
+            && named.contains(&id)
+            && self.composes(&named, facts, Extent::Exactly)?
+        {
             return Ok(Match::Squash(named));
         }
         let likeness = if facts.parents.len().max(1) == recorded.parents.len().max(1) {
@@ -59,9 +70,17 @@ impl Fates<'_> {
         }
         // If contents are missing, trust the record from the time when they existed, as elsewhere.
         let linked = self.index.linked_to(commit);
-        let extent = if named.is_empty() { Extent::AtLeast } else { Extent::Exactly };
+        let extent = if named.is_empty() {
+            Extent::AtLeast
+        } else {
+            Extent::Exactly
+        };
         if linked.contains(&id) && self.compose(&linked, facts, extent)? == Likeness::Unknown {
-            return Ok(if linked.len() == 1 { Match::Same } else { Match::Squash(linked) });
+            return Ok(if linked.len() == 1 {
+                Match::Same
+            } else {
+                Match::Squash(linked)
+            });
         }
         Ok(match likeness {
             Likeness::Other(path) => Match::Other(path),
@@ -69,7 +88,11 @@ impl Fates<'_> {
         })
     }
 
-    pub(super) fn is_same(&self, delta: &[Change], facts: Option<&CommitFacts>) -> Result<bool, AuditError> {
+    pub(super) fn is_same(
+        &self,
+        delta: &[Change],
+        facts: Option<&CommitFacts>,
+    ) -> Result<bool, AuditError> {
         let Some(facts) = facts else { return Ok(false) };
         Ok(self.repository.likeness(delta, facts)? == Likeness::Same)
     }
@@ -78,8 +101,15 @@ impl Fates<'_> {
     pub(super) fn find_reworded(&mut self, lost: &mut BTreeSet<StepId>) {
         // Newest first: of two identical steps, the later one is the one that is still there.
         for id in lost.clone().into_iter().rev() {
-            let Some(recorded) = self.index.get(id) else { continue };
-            let Some(to) = recorded.tree.and_then(|tree| self.survey.twin(&recorded.parents, tree)) else { continue };
+            let Some(recorded) = self.index.get(id) else {
+                continue;
+            };
+            let Some(to) = recorded
+                .tree
+                .and_then(|tree| self.survey.twin(&recorded.parents, tree))
+            else {
+                continue;
+            };
             if self.may_hold(to, &[id]) && self.taken.insert(to) {
                 self.by_step.insert(id, CommitFate::Reworded { to });
                 lost.remove(&id);
@@ -89,9 +119,14 @@ impl Fates<'_> {
 
     /// Finds commits with the files of a checkpoint, made directly on the base of its line of
     /// commits.
-    pub(super) fn find_squashed_trees(&mut self, lost: &mut BTreeSet<StepId>) -> Result<(), AuditError> {
+    pub(super) fn find_squashed_trees(
+        &mut self,
+        lost: &mut BTreeSet<StepId>,
+    ) -> Result<(), AuditError> {
         for id in lost.clone().into_iter().rev() {
-            let Some(tree) = self.index.get(id).and_then(|recorded| recorded.tree) else { continue };
+            let Some(tree) = self.index.get(id).and_then(|recorded| recorded.tree) else {
+                continue;
+            };
             for (into, parent) in self.survey.with_tree(tree).to_vec() {
                 if !lost.contains(&id) {
                     break;
@@ -136,13 +171,26 @@ impl Fates<'_> {
         Ok(())
     }
 
-    fn settle_by(&mut self, id: StepId, commit: ObjectId, lost: &mut BTreeSet<StepId>) -> Result<(), AuditError> {
-        let Some(facts) = self.repository.find_commit(commit)? else { return Ok(()) };
+    fn settle_by(
+        &mut self,
+        id: StepId,
+        commit: ObjectId,
+        lost: &mut BTreeSet<StepId>,
+    ) -> Result<(), AuditError> {
+        let Some(facts) = self.repository.find_commit(commit)? else {
+            return Ok(());
+        };
         match self.judge(id, commit, &facts)? {
             Match::Same => {
-                let is_reworded = self.index.get(id).is_some_and(|it| it.parents == facts.parents);
-                let fate =
-                    if is_reworded { CommitFate::Reworded { to: commit } } else { CommitFate::Moved { to: commit } };
+                let is_reworded = self
+                    .index
+                    .get(id)
+                    .is_some_and(|it| it.parents == facts.parents);
+                let fate = if is_reworded {
+                    CommitFate::Reworded { to: commit }
+                } else {
+                    CommitFate::Moved { to: commit }
+                };
                 self.taken.insert(commit);
                 self.by_step.insert(id, fate);
                 lost.remove(&id);
@@ -156,14 +204,22 @@ impl Fates<'_> {
     fn squash(&mut self, into: ObjectId, steps: &[StepId], lost: &mut BTreeSet<StepId>) {
         for id in steps {
             if lost.remove(id) {
-                self.by_step.insert(*id, CommitFate::Squashed { into, steps: steps.to_vec() });
+                self.by_step.insert(
+                    *id,
+                    CommitFate::Squashed {
+                        into,
+                        steps: steps.to_vec(),
+                    },
+                );
             }
         }
     }
 
     /// Whether a commit names one of these steps, or no step at all.
     fn may_hold(&self, commit: ObjectId, steps: &[StepId]) -> bool {
-        let Ok(Some(facts)) = self.repository.find_commit(commit) else { return false };
+        let Ok(Some(facts)) = self.repository.find_commit(commit) else {
+            return false;
+        };
         let named = self.index.steps_named_in(&facts.message);
         named.is_empty() || named.iter().any(|id| steps.contains(id))
     }
@@ -175,7 +231,11 @@ impl Fates<'_> {
         other: ObjectId,
         last: StepId,
     ) -> Result<Option<Vec<StepId>>, AuditError> {
-        let parent_of = |id: StepId| self.index.get(id).and_then(|recorded| recorded.parents.first().copied());
+        let parent_of = |id: StepId| {
+            self.index
+                .get(id)
+                .and_then(|recorded| recorded.parents.first().copied())
+        };
         let mut steps = vec![last];
         let mut at = parent_of(last);
         for _ in 0..LINE {
@@ -183,25 +243,41 @@ impl Fates<'_> {
                 steps.reverse();
                 return Ok(Some(steps));
             }
-            let Some(commit) = at.filter(|commit| *commit != other) else { return Ok(None) };
+            let Some(commit) = at.filter(|commit| *commit != other) else {
+                return Ok(None);
+            };
             if let Some(id) = self.index.owner(commit) {
                 steps.push(id);
                 at = parent_of(id);
             } else {
-                let Some(facts) = self.repository.find_commit(commit)? else { return Ok(None) };
+                let Some(facts) = self.repository.find_commit(commit)? else {
+                    return Ok(None);
+                };
                 at = facts.parents.first().copied();
             }
         }
         Ok(None)
     }
 
-    fn composes(&self, steps: &[StepId], facts: &CommitFacts, extent: Extent) -> Result<bool, AuditError> {
+    fn composes(
+        &self,
+        steps: &[StepId],
+        facts: &CommitFacts,
+        extent: Extent,
+    ) -> Result<bool, AuditError> {
         Ok(self.compose(steps, facts, extent)? == Likeness::Same)
     }
 
-    fn compose(&self, steps: &[StepId], facts: &CommitFacts, extent: Extent) -> Result<Likeness, AuditError> {
+    fn compose(
+        &self,
+        steps: &[StepId],
+        facts: &CommitFacts,
+        extent: Extent,
+    ) -> Result<Likeness, AuditError> {
         let recorded: Option<Vec<_>> = steps.iter().map(|id| self.index.get(*id)).collect();
-        let Some(recorded) = recorded else { return Ok(Likeness::Unknown) };
+        let Some(recorded) = recorded else {
+            return Ok(Likeness::Unknown);
+        };
         let deltas: Vec<&[Change]> = recorded.iter().map(|it| it.delta.as_ref()).collect();
         Ok(self.repository.composition(&deltas, facts, extent)?)
     }
@@ -214,15 +290,24 @@ impl Fates<'_> {
         facts: &CommitFacts,
         extent: Extent,
     ) -> Result<Option<Vec<StepId>>, AuditError> {
-        let Ok(base) = self.repository.base_of(facts) else { return Ok(None) };
-        let Ok(differences) = self.repository.differences(base, facts.tree) else { return Ok(None) };
+        let Ok(base) = self.repository.base_of(facts) else {
+            return Ok(None);
+        };
+        let Ok(differences) = self.repository.differences(base, facts.tree) else {
+            return Ok(None);
+        };
         let touched: BTreeSet<RepoPath> = differences.into_iter().map(|(path, ..)| path).collect();
         let end = steps.len().min(at + NEIGHBOURS + 1);
         for from in at.saturating_sub(NEIGHBOURS)..=at {
             for to in (at + 1..=end).rev() {
-                let Some(window) = steps.get(from..to) else { continue };
+                let Some(window) = steps.get(from..to) else {
+                    continue;
+                };
                 let is_alone = window.len() == 1 && extent == Extent::Exactly;
-                if !is_alone && self.could_be(window, &touched, extent) && self.composes(window, facts, extent)? {
+                if !is_alone
+                    && self.could_be(window, &touched, extent)
+                    && self.composes(window, facts, extent)?
+                {
                     return Ok(Some(window.to_vec()));
                 }
             }
@@ -234,12 +319,21 @@ impl Fates<'_> {
     /// a commit changes.
     fn could_be(&self, steps: &[StepId], touched: &BTreeSet<RepoPath>, extent: Extent) -> bool {
         let mut files: BTreeMap<&RepoPath, (Option<Entry>, Option<Entry>)> = BTreeMap::new();
-        for change in steps.iter().filter_map(|id| self.index.get(*id)).flat_map(|recorded| recorded.delta.iter()) {
-            files.entry(&change.path).or_insert((change.before, change.after)).1 = change.after;
+        for change in steps
+            .iter()
+            .filter_map(|id| self.index.get(*id))
+            .flat_map(|recorded| recorded.delta.iter())
+        {
+            files
+                .entry(&change.path)
+                .or_insert((change.before, change.after))
+                .1 = change.after;
         }
         match extent {
             Extent::Exactly => touched.iter().all(|path| files.contains_key(path)),
-            Extent::AtLeast => files.iter().all(|(path, (first, last))| first == last || touched.contains(*path)),
+            Extent::AtLeast => files
+                .iter()
+                .all(|(path, (first, last))| first == last || touched.contains(*path)),
         }
     }
 
@@ -250,13 +344,28 @@ impl Fates<'_> {
         }
         let by_path = self.free_by_path(lost)?;
         for id in lost.clone() {
-            let Some(recorded) = self.index.get(id) else { continue };
-            let paths = recorded.delta.iter().filter_map(|change| by_path.get(&change.path));
+            let Some(recorded) = self.index.get(id) else {
+                continue;
+            };
+            let paths = recorded
+                .delta
+                .iter()
+                .filter_map(|change| by_path.get(&change.path));
             let candidates: BTreeSet<ObjectId> = paths.flatten().copied().collect();
-            let open: Vec<StepId> = self.index.branch_of(id).iter().filter(|it| lost.contains(it)).copied().collect();
-            let Ok(at) = open.binary_search(&id) else { continue };
+            let open: Vec<StepId> = self
+                .index
+                .branch_of(id)
+                .iter()
+                .filter(|it| lost.contains(it))
+                .copied()
+                .collect();
+            let Ok(at) = open.binary_search(&id) else {
+                continue;
+            };
             for commit in candidates {
-                let Some(facts) = self.repository.find_commit(commit)? else { continue };
+                let Some(facts) = self.repository.find_commit(commit)? else {
+                    continue;
+                };
                 if self.taken.contains(&commit) || !self.is_newer(commit, id)? {
                     continue;
                 }
@@ -276,16 +385,29 @@ impl Fates<'_> {
     }
 
     /// The commits that name no step, by the files that lost steps changed.
-    fn free_by_path(&self, lost: &BTreeSet<StepId>) -> Result<BTreeMap<RepoPath, Vec<ObjectId>>, AuditError> {
+    fn free_by_path(
+        &self,
+        lost: &BTreeSet<StepId>,
+    ) -> Result<BTreeMap<RepoPath, Vec<ObjectId>>, AuditError> {
         let recorded = lost.iter().filter_map(|id| self.index.get(*id));
-        let wanted: BTreeSet<&RepoPath> =
-            recorded.flat_map(|recorded| recorded.delta.iter().map(|change| &change.path)).collect();
+        let wanted: BTreeSet<&RepoPath> = recorded
+            .flat_map(|recorded| recorded.delta.iter().map(|change| &change.path))
+            .collect();
         let mut by_path: BTreeMap<RepoPath, Vec<ObjectId>> = BTreeMap::new();
         for commit in &self.survey.free {
-            let Some(facts) = self.repository.find_commit(*commit)? else { continue };
-            let Ok(base) = self.repository.base_of(&facts) else { continue };
-            let Ok(differences) = self.repository.differences(base, facts.tree) else { continue };
-            for (path, ..) in differences.into_iter().filter(|(path, ..)| wanted.contains(path)) {
+            let Some(facts) = self.repository.find_commit(*commit)? else {
+                continue;
+            };
+            let Ok(base) = self.repository.base_of(&facts) else {
+                continue;
+            };
+            let Ok(differences) = self.repository.differences(base, facts.tree) else {
+                continue;
+            };
+            for (path, ..) in differences
+                .into_iter()
+                .filter(|(path, ..)| wanted.contains(path))
+            {
                 by_path.entry(path).or_default().push(*commit);
             }
         }
@@ -295,7 +417,11 @@ impl Fates<'_> {
     /// Whether a commit is not an ancestor of the step: an ancestor cannot contain the step's work.
     /// Returns false when this is unknown.
     fn is_newer(&self, commit: ObjectId, id: StepId) -> Result<bool, AuditError> {
-        if self.index.get(id).is_some_and(|recorded| recorded.parents.is_empty()) {
+        if self
+            .index
+            .get(id)
+            .is_some_and(|recorded| recorded.parents.is_empty())
+        {
             return Ok(true);
         }
         let base = self.known_base(id)?;
@@ -306,7 +432,11 @@ impl Fates<'_> {
     fn known_base(&self, id: StepId) -> Result<Option<ObjectId>, AuditError> {
         let mut at = id;
         for _ in 0..LINE {
-            let Some(parent) = self.index.get(at).and_then(|recorded| recorded.parents.first().copied()) else {
+            let Some(parent) = self
+                .index
+                .get(at)
+                .and_then(|recorded| recorded.parents.first().copied())
+            else {
                 return Ok(None);
             };
             if self.repository.has_object(parent)? {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::index::Recorded;
+use super::index::RecordedCheckpoint;
 use super::{CommitFate, Fates};
 use crate::audit::error::AuditError;
-use crate::audit::history::{History, Source, StepRecord};
+use crate::audit::history::{History, RecordSource, StepRecord};
 use crate::audit::retention::kept_steps;
 use crate::checkpoint::object::ObjectId;
 use crate::journal::event::{FinishHow, StepKind};
@@ -27,14 +27,20 @@ struct Reasons {
 
 impl Fates<'_> {
     /// Removes steps with a recorded reason from `lost`.
-    pub(super) fn explain(&mut self, history: &History, lost: &mut BTreeSet<StepId>) -> Result<(), AuditError> {
+    pub(super) fn explain(
+        &mut self,
+        history: &History,
+        lost: &mut BTreeSet<StepId>,
+    ) -> Result<(), AuditError> {
         if lost.is_empty() {
             return Ok(());
         }
         let reasons = self.reasons(history, lost)?;
         let gone = lost.clone();
         for id in &gone {
-            let Some(recorded) = self.index.get(*id) else { continue };
+            let Some(recorded) = self.index.get(*id) else {
+                continue;
+            };
             if let Some(fate) = self.reason(recorded, &reasons, &gone)? {
                 self.by_step.insert(*id, fate);
                 lost.remove(id);
@@ -45,73 +51,119 @@ impl Fates<'_> {
 
     fn reason(
         &self,
-        recorded: &Recorded<'_>,
+        recorded: &RecordedCheckpoint<'_>,
         reasons: &Reasons,
         gone: &BTreeSet<StepId>,
     ) -> Result<Option<CommitFate>, AuditError> {
-        let Recorded { step, commit, source, .. } = recorded;
+        let RecordedCheckpoint {
+            step,
+            commit,
+            source,
+            ..
+        } = recorded;
         let holds = |(_, commits): &&(StepId, BTreeSet<ObjectId>)| commits.contains(commit);
         if let Some((by, _)) = reasons.squashed.iter().find(holds) {
             return Ok(Some(CommitFate::Finished { by: *by }));
         }
-        if let Some((by, _)) = reasons.left.iter().filter(|(by, _)| *by > step.id).find(holds) {
+        if let Some((by, _)) = reasons
+            .left
+            .iter()
+            .filter(|(by, _)| *by > step.id)
+            .find(holds)
+        {
             return Ok(Some(CommitFate::LeftBehind { by: *by }));
         }
         // A step and its undo cancel out, so nothing is missing when both are gone.
         let by = match &step.kind {
             StepKind::Undo { of, .. } | StepKind::Redo { of, .. } => {
                 let all_gone = step.reverses().iter().all(|id| gone.contains(id));
-                reasons.undone_by.get(of).filter(|by| **by == step.id && all_gone)
+                reasons
+                    .undone_by
+                    .get(of)
+                    .filter(|by| **by == step.id && all_gone)
             }
             _ => None,
         };
-        let by = by.or_else(|| reasons.undone_by.get(&step.id).filter(|by| gone.contains(by)));
+        let by = by.or_else(|| {
+            reasons
+                .undone_by
+                .get(&step.id)
+                .filter(|by| gone.contains(by))
+        });
         if let Some(by) = by {
             return Ok(Some(CommitFate::Undone { by: *by }));
         }
         if self.repository.kept_commit(&step.id.kept("commit"))? == Some(*commit) {
             return Ok(Some(CommitFate::Detached));
         }
-        if *source == Source::Journal {
+        if *source == RecordSource::Journal {
             return Ok(None);
         }
         if reasons.remote.contains(commit) {
             return Ok(Some(CommitFate::Remote));
         }
         // A commit that exists here but is in no branch was dropped here.
-        if !self.repository.find_commit(*commit).is_ok_and(|found| found.is_none()) {
+        if !self
+            .repository
+            .find_commit(*commit)
+            .is_ok_and(|found| found.is_none())
+        {
             return Ok(None);
         }
-        let finished = reasons.finished.get(&step.id.run).map(|by| CommitFate::Finished { by: *by });
+        let finished = reasons
+            .finished
+            .get(&step.id.run)
+            .map(|by| CommitFate::Finished { by: *by });
         Ok(finished.or_else(|| step.was_detached().then_some(CommitFate::Elsewhere)))
     }
 
     fn reasons(&self, history: &History, lost: &BTreeSet<StepId>) -> Result<Reasons, AuditError> {
         let undone = history.undone();
-        let has_foreign = lost.iter().any(|id| self.index.get(*id).is_some_and(|it| it.source == Source::Log));
+        let has_foreign = lost.iter().any(|id| {
+            self.index
+                .get(*id)
+                .is_some_and(|it| it.source == RecordSource::Log)
+        });
         let mut reasons = Reasons {
             left: Vec::new(),
             squashed: Vec::new(),
             finished: BTreeMap::new(),
             undone_by: BTreeMap::new(),
-            remote: if has_foreign { self.repository.reachable_by_remotes()? } else { BTreeSet::new() },
+            remote: if has_foreign {
+                self.repository.reachable_by_remotes()?
+            } else {
+                BTreeSet::new()
+            },
         };
         for step in history.runs.iter().flat_map(|run| &run.steps) {
             match &step.kind {
                 StepKind::RollBack { .. } => {
                     let tip = step.before.as_ref().and_then(|before| before.head.commit);
-                    reasons.left.extend(tip.map(|tip| (step.id, self.unreachable_from(tip))));
+                    reasons
+                        .left
+                        .extend(tip.map(|tip| (step.id, self.unreachable_from(tip))));
                 }
-                StepKind::Finish { of, how: FinishHow::Squash, tip } if step.status == Some(StepStatus::Succeeded) => {
+                StepKind::Finish {
+                    of,
+                    how: FinishHow::Squash,
+                    tip,
+                } if step.status == Some(StepStatus::Succeeded) => {
                     reasons.finished.insert(*of, step.id);
                     // A branch may contain the commits of several runs. All of them are kept.
-                    let kept = self.repository.kept_commit(&kept_steps(*of))?.filter(|kept| *tip == Some(*kept));
-                    reasons.squashed.extend(kept.map(|tip| (step.id, self.unreachable_from(tip))));
+                    let kept = self
+                        .repository
+                        .kept_commit(&kept_steps(*of))?
+                        .filter(|kept| *tip == Some(*kept));
+                    reasons
+                        .squashed
+                        .extend(kept.map(|tip| (step.id, self.unreachable_from(tip))));
                 }
                 StepKind::Undo { .. } | StepKind::Redo { .. }
                     if step.counts_as_reversal() && !undone.contains(&step.id) =>
                 {
-                    reasons.undone_by.extend(step.reverses().into_iter().map(|of| (of, step.id)));
+                    reasons
+                        .undone_by
+                        .extend(step.reverses().into_iter().map(|of| (of, step.id)));
                 }
                 _ => {}
             }

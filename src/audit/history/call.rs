@@ -25,7 +25,12 @@ pub struct CallRecord {
 /// Applies an event about a call; returns false when it is about the step itself.
 pub(super) fn take(calls: &mut Vec<CallRecord>, event: &Event) -> bool {
     match event {
-        Event::CallStarted { number, within, call, .. } => calls.push(CallRecord {
+        Event::CallStarted {
+            number,
+            within,
+            call,
+            ..
+        } => calls.push(CallRecord {
             number: *number,
             within: *within,
             call: call.clone(),
@@ -33,7 +38,12 @@ pub(super) fn take(calls: &mut Vec<CallRecord>, event: &Event) -> bool {
             status: None,
             error: None,
         }),
-        Event::CallFinished { number, status, error, .. } => {
+        Event::CallFinished {
+            number,
+            status,
+            error,
+            ..
+        } => {
             if let Some(call) = calls.iter_mut().rev().find(|call| call.number == *number) {
                 call.status = Some(*status);
                 call.error.clone_from(error);
@@ -42,7 +52,9 @@ pub(super) fn take(calls: &mut Vec<CallRecord>, event: &Event) -> bool {
         // A process that ends while a call is open belongs to that call, or to the function behind
         // a nested one.
         Event::ToolFinished { exit_code, .. } => {
-            let Some(open) = calls.iter_mut().rev().find(|call| call.status.is_none()) else { return false };
+            let Some(open) = calls.iter_mut().rev().find(|call| call.status.is_none()) else {
+                return false;
+            };
             open.exit_code = *exit_code;
         }
         _ => return false,
@@ -61,7 +73,10 @@ mod tests {
             step: 1,
             number,
             within,
-            call: ToolCall { external: number == 2, ..ToolCall::unresolved("t", None) },
+            call: ToolCall {
+                external: number == 2,
+                ..ToolCall::unresolved("t", None)
+            },
         };
         let ended = |exit_code| Event::ToolFinished {
             step: 1,
@@ -74,14 +89,36 @@ mod tests {
             leftovers: 0,
             git_changed: Vec::new(),
         };
-        let done = |number| Event::CallFinished { step: 1, number, status: StepStatus::Succeeded, error: None };
+        let done = |number| Event::CallFinished {
+            step: 1,
+            number,
+            status: StepStatus::Succeeded,
+            error: None,
+        };
         assert!(!take(&mut calls, &ended(9)), "the function itself");
-        let told = [begin(1, None), ended(0), begin(2, Some(1)), ended(3), done(2), ended(0), done(1)];
+        let told = [
+            begin(1, None),
+            ended(0),
+            begin(2, Some(1)),
+            ended(3),
+            done(2),
+            ended(0),
+            done(1),
+        ];
         assert!(told.iter().all(|event| take(&mut calls, event)));
         assert!(!take(&mut calls, &ended(9)), "the function again");
-        let found: Vec<_> = calls.iter().map(|call| (call.number, call.within, call.exit_code, call.status)).collect();
+        let found: Vec<_> = calls
+            .iter()
+            .map(|call| (call.number, call.within, call.exit_code, call.status))
+            .collect();
         let succeeded = Some(StepStatus::Succeeded);
-        assert_eq!(found, [(1, None, Some(0), succeeded), (2, Some(1), Some(3), succeeded)]);
+        assert_eq!(
+            found,
+            [
+                (1, None, Some(0), succeeded),
+                (2, Some(1), Some(3), succeeded)
+            ]
+        );
         assert!(calls.iter().any(|call| call.call.external));
     }
 }

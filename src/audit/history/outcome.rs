@@ -8,7 +8,7 @@ use crate::problem::Code;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum StepOutcome {
     /// Not recorded yet.
     Open,
     Committed {

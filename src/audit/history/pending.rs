@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{History, Outcome, StepRecord};
+use super::{History, StepOutcome, StepRecord};
 use crate::journal::event::StepKind;
 use crate::journal::summary::StepStatus;
 
@@ -18,19 +18,31 @@ impl History {
                 covered.extend(step.dropped.iter().copied());
             }
             match &step.kind {
-                StepKind::Checkpoint { covers } if step.commit().is_some() && !undone.contains(&step.id) => {
+                StepKind::Checkpoint { covers }
+                    if step.commit().is_some() && !undone.contains(&step.id) =>
+                {
                     covered.extend(covers.iter().copied());
                 }
                 // The roll back removed everything that was on disk.
-                StepKind::RollBack { .. } if step.took_effect() && !undone.contains(&step.id) => break,
-                StepKind::Checkpoint { .. } | StepKind::RollBack { .. } | StepKind::RollBackRun { .. } => {}
+                StepKind::RollBack { .. } if step.took_effect() && !undone.contains(&step.id) => {
+                    break;
+                }
+                StepKind::Checkpoint { .. }
+                | StepKind::RollBack { .. }
+                | StepKind::RollBackRun { .. } => {}
                 // The commit of this undo failed, so its changes are pending like those of any
                 // step.
                 StepKind::Undo { commit, .. } | StepKind::Redo { commit, .. }
-                    if commit.is_none() || !matches!(step.outcome, Outcome::Failed { .. }) => {}
+                    if commit.is_none() || !matches!(step.outcome, StepOutcome::Failed { .. }) => {}
                 _ if undone.contains(&step.id) || covered.contains(&step.id) => {}
-                _ if step.delta.as_ref().is_some_and(|delta| !delta.changes.is_empty())
-                    && matches!(step.outcome, Outcome::Kept { .. } | Outcome::Failed { .. }) =>
+                _ if step
+                    .delta
+                    .as_ref()
+                    .is_some_and(|delta| !delta.changes.is_empty())
+                    && matches!(
+                        step.outcome,
+                        StepOutcome::Kept { .. } | StepOutcome::Failed { .. }
+                    ) =>
                 {
                     pending.push(step);
                 }

@@ -7,14 +7,16 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::{History, Outcome, RunRecord, StepRecord};
+use super::{History, RunRecord, StepOutcome, StepRecord};
 use crate::journal::StepId;
 use crate::journal::event::StepKind;
 use crate::journal::summary::StepStatus;
 
 /// The steps of runs, newest first, ordered by session number because clocks can go back. Steps of
 /// earlier versions have no number; they come last, ordered by the time in their run id.
-pub(super) fn newest_first<'a>(runs: impl Iterator<Item = &'a RunRecord>) -> impl Iterator<Item = &'a StepRecord> {
+pub(super) fn newest_first<'a>(
+    runs: impl Iterator<Item = &'a RunRecord>,
+) -> impl Iterator<Item = &'a StepRecord> {
     let mut steps: Vec<&StepRecord> = runs.flat_map(|run| &run.steps).collect();
     steps.sort_by_key(|step| Reverse((step.order, step.id.run, step.id.step)));
     steps.into_iter()
@@ -40,7 +42,9 @@ impl StepRecord {
         match &self.kind {
             StepKind::Undo { .. } | StepKind::Redo { .. } | StepKind::RollBackRun { .. } => false,
             StepKind::Checkpoint { .. } => self.commit().is_some(),
-            StepKind::Finish { .. } => self.took_effect() && (self.has_changes() || self.commit().is_some()),
+            StepKind::Finish { .. } => {
+                self.took_effect() && (self.has_changes() || self.commit().is_some())
+            }
             _ => self.took_effect() && self.has_changes(),
         }
     }
@@ -55,7 +59,10 @@ impl StepRecord {
                 | StepKind::Checkpoint { .. }
                 | StepKind::Finish { .. }
         );
-        !is_own && self.before.is_some() && self.delta.is_none() && matches!(self.outcome, Outcome::Failed { .. })
+        !is_own
+            && self.before.is_some()
+            && self.delta.is_none()
+            && matches!(self.outcome, StepOutcome::Failed { .. })
     }
 
     /// The steps that it reverses, newest first; empty unless it is an undo, a redo or the roll
@@ -71,15 +78,17 @@ impl StepRecord {
 
     /// Whether it is a completed undo, redo or roll back of a run.
     pub fn counts_as_reversal(&self) -> bool {
-        matches!(self.kind, StepKind::Undo { .. } | StepKind::Redo { .. } | StepKind::RollBackRun { .. })
-            && match &self.outcome {
-                Outcome::Committed { .. } | Outcome::Kept { .. } => true,
-                // The files were restored; only the commit failed.
-                Outcome::Failed { .. } => self.has_changes(),
-                // The user had already discarded the changes. The undo counts, so that the next one
-                // goes further back.
-                Outcome::NoChanges => self.status == Some(StepStatus::Succeeded),
-                Outcome::Open | Outcome::RolledBack { .. } => false,
-            }
+        matches!(
+            self.kind,
+            StepKind::Undo { .. } | StepKind::Redo { .. } | StepKind::RollBackRun { .. }
+        ) && match &self.outcome {
+            StepOutcome::Committed { .. } | StepOutcome::Kept { .. } => true,
+            // The files were restored; only the commit failed.
+            StepOutcome::Failed { .. } => self.has_changes(),
+            // The user had already discarded the changes. The undo counts, so that the next one
+            // goes further back.
+            StepOutcome::NoChanges => self.status == Some(StepStatus::Succeeded),
+            StepOutcome::Open | StepOutcome::RolledBack { .. } => false,
+        }
     }
 }

@@ -24,9 +24,20 @@ impl Ground {
     fn new() -> (Self, Journal) {
         let home = tempfile::tempdir().unwrap();
         create_repository(home.path()).unwrap();
-        let repository = Repository::open(home.path(), None, &BTreeMap::new(), Fsync::Never).unwrap();
-        let (folder, run) = (repository.runs_folder(), "01kdz3gqc80000000000000001".parse().unwrap());
-        let mut journal = Journal::create(&folder, run, Salt::new(1), Durability::LastLine, &Disk::unsynced()).unwrap();
+        let repository =
+            Repository::open(home.path(), None, &BTreeMap::new(), Fsync::Never).unwrap();
+        let (folder, run) = (
+            repository.runs_folder(),
+            "01kdz3gqc80000000000000001".parse().unwrap(),
+        );
+        let mut journal = Journal::create(
+            &folder,
+            run,
+            Salt::new(1),
+            Durability::LastLine,
+            &Disk::unsynced(),
+        )
+        .unwrap();
         let started = Event::RunStarted {
             name: "long".to_owned(),
             command: vec!["private".to_owned()],
@@ -39,9 +50,18 @@ impl Ground {
             steps: Vec::new(),
             atomic: false,
             order: None,
+            repository: None,
         };
         journal.append(Timestamp::UNIX_EPOCH, &started).unwrap();
-        (Self { _home: home, repository, folder, run }, journal)
+        (
+            Self {
+                _home: home,
+                repository,
+                folder,
+                run,
+            },
+            journal,
+        )
     }
 
     fn publish(&self) -> Result<Publication, AuditError> {
@@ -53,18 +73,31 @@ impl Ground {
     }
 
     fn commits(&self) -> usize {
-        self.repository.commits_between(None, self.tip()).unwrap().len()
+        self.repository
+            .commits_between(None, self.tip())
+            .unwrap()
+            .len()
     }
 
     /// Checks that the log equals the journal without its private parts.
     fn assert_equal(&self) {
-        let records = journal::read(&journal::path_of(&self.folder, self.run)).unwrap().records;
-        let log = load(&self.repository, self.run, self.tip().unwrap());
-        assert_eq!(log.fault, None);
-        let lines: Vec<&str> = log.records.iter().map(|record| record.line.as_str()).collect();
-        assert_eq!(lines, records.iter().map(Record::public).collect::<Vec<_>>());
+        let records = journal::read(&journal::path_of(&self.folder, self.run))
+            .unwrap()
+            .records;
+        let tip = self.tip().unwrap();
+        let mut lines = Vec::new();
+        self.repository
+            .read_trail(tip, &TrailBudget::default(), &mut |line| {
+                lines.push(String::from_utf8(line.to_vec()).unwrap());
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        let public = |record: &Record| format!("{}\n", record.public());
+        assert_eq!(lines, records.iter().map(public).collect::<Vec<_>>());
         assert!(!lines.concat().contains("private"));
-        assert_eq!(log.told().unwrap().source, Source::Log);
+        let log = load(&self.repository, self.run, tip, &TrailBudget::default());
+        assert_eq!(log.fault, None);
+        assert_eq!(log.into_record().unwrap().source, RecordSource::Log);
     }
 }
 
@@ -73,14 +106,30 @@ fn steps(journal: &mut Journal, numbers: std::ops::RangeInclusive<u32>) {
         let started = Event::StepStarted {
             step,
             name: format!("s{step}"),
-            kind: StepKind::Command { argv: vec!["private".to_owned()], on_failure: None },
+            kind: StepKind::Command {
+                argv: vec!["private".to_owned()],
+                on_failure: None,
+                isolation: None,
+            },
             tool: None,
             before: None,
             writes: Vec::new(),
             order: None,
         };
-        let finished = Event::StepFinished { step, status: StepStatus::Succeeded, error: None };
-        for event in [started, Event::NoChanges { step, not_captured: Vec::new(), too_large: Vec::new() }, finished] {
+        let finished = Event::StepFinished {
+            step,
+            status: StepStatus::Succeeded,
+            error: None,
+        };
+        for event in [
+            started,
+            Event::NoChanges {
+                step,
+                not_captured: Vec::new(),
+                too_large: Vec::new(),
+            },
+            finished,
+        ] {
             journal.append(Timestamp::UNIX_EPOCH, &event).unwrap();
         }
     }
@@ -98,14 +147,19 @@ fn end(journal: &mut Journal, status: RunStatus) {
         uncommitted: Vec::new(),
         error: None,
     };
-    journal.append(Timestamp::UNIX_EPOCH, &Event::RunFinished(summary)).unwrap();
+    journal
+        .append(Timestamp::UNIX_EPOCH, &Event::RunFinished(summary))
+        .unwrap();
 }
 
 #[test]
 fn a_run_that_waited_is_continued() {
     let (ground, mut journal) = Ground::new();
     steps(&mut journal, 1..=2);
-    assert_eq!(ground.publish().unwrap(), Publication::Withheld("it has not ended"));
+    assert_eq!(
+        ground.publish().unwrap(),
+        Publication::Withheld("it has not ended")
+    );
     assert_eq!(ground.tip(), None);
     end(&mut journal, RunStatus::Waiting);
     assert_eq!(ground.publish().unwrap(), Publication::Complete);
@@ -114,15 +168,30 @@ fn a_run_that_waited_is_continued() {
     let waiting = ground.tip();
     assert_eq!(ground.publish().unwrap(), Publication::Complete);
     assert_eq!(ground.tip(), waiting);
-    journal.append(Timestamp::UNIX_EPOCH, &Event::RunResumed { with: "an answer".to_owned(), restart: None }).unwrap();
+    journal
+        .append(
+            Timestamp::UNIX_EPOCH,
+            &Event::RunResumed {
+                with: "an answer".to_owned(),
+                restart: None,
+            },
+        )
+        .unwrap();
     steps(&mut journal, 3..=3);
-    assert_eq!(ground.publish().unwrap(), Publication::Withheld("it has not ended"));
+    assert_eq!(
+        ground.publish().unwrap(),
+        Publication::Withheld("it has not ended")
+    );
     assert_eq!(ground.tip(), waiting);
     end(&mut journal, RunStatus::Succeeded);
     assert_eq!(ground.publish().unwrap(), Publication::Complete);
     ground.assert_equal();
     assert_eq!(ground.commits(), 5);
-    assert!(ground.repository.leads_to(ground.tip().unwrap(), waiting.unwrap()));
+    assert!(
+        ground
+            .repository
+            .leads_to(ground.tip().unwrap(), waiting.unwrap())
+    );
 }
 
 #[test]
@@ -133,9 +202,17 @@ fn a_long_run_makes_few_commits() {
     assert_eq!(ground.publish().unwrap(), Publication::Complete);
     ground.assert_equal();
     assert_eq!(ground.commits(), 151);
-    let tip = ground.repository.find_commit(ground.tip().unwrap()).unwrap().unwrap();
+    let tip = ground
+        .repository
+        .find_commit(ground.tip().unwrap())
+        .unwrap()
+        .unwrap();
     assert_eq!(tip.message, "run: succeeded\n");
-    let last = ground.repository.find_commit(tip.parents[0]).unwrap().unwrap();
+    let last = ground
+        .repository
+        .find_commit(tip.parents[0])
+        .unwrap()
+        .unwrap();
     assert_eq!(last.message, "steps 448 to 450\n");
 }
 
@@ -145,13 +222,20 @@ fn a_log_that_is_not_the_beginning_of_the_journal_is_left_alone() {
     steps(&mut journal, 1..=1);
     end(&mut journal, RunStatus::Succeeded);
     let name = ground.run.to_string();
-    let batch = Batch { subject: "forged\n".to_owned(), at: 0, lines: b"{}\n".to_vec() };
+    let batch = Batch {
+        subject: "forged\n".to_owned(),
+        at: 0,
+        lines: b"{}\n".to_vec(),
+    };
     let mut writer = ground.repository.extend_trail(None).unwrap();
     writer.add(&batch).unwrap();
     writer.finish(&name).unwrap();
     let forged = ground.tip();
     let err = ground.publish().unwrap_err();
-    assert!(matches!(err, AuditError::Diverged { entry: 1, .. }), "{err}");
+    assert!(
+        matches!(err, AuditError::Diverged { entry: 1, .. }),
+        "{err}"
+    );
     assert_eq!(ground.tip(), forged);
 }
 
@@ -164,7 +248,11 @@ fn a_tampered_journal_has_no_log() {
     let text = std::fs::read_to_string(&path).unwrap();
     for (from, to, told) in [
         ("\"s1\"", "\"s2\"", "line 2 was edited"),
-        ("\"/private\"", "\"/other\"", "the private part of line 1 was edited"),
+        (
+            "\"/private\"",
+            "\"/other\"",
+            "the private part of line 1 was edited",
+        ),
     ] {
         std::fs::write(&path, text.replace(from, to)).unwrap();
         let err = ground.publish().unwrap_err();

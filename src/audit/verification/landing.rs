@@ -5,22 +5,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Finding, Verification, Verifier, missing_end, read_log};
+use super::{Verification, VerificationFinding, Verifier, read_log};
 use crate::audit::error::AuditError;
 use crate::audit::fate::{ClaimFate, Fates};
-use crate::audit::history::{History, Outcome, RunRecord};
+use crate::audit::history::{History, RunRecord, StepOutcome};
 use crate::audit::trail;
-use crate::checkpoint::message::{Origin, Trailers, origin};
+use crate::checkpoint::message::{CommitOrigin, Trailers, origin};
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::reading::{Claim, CommitFacts};
 use crate::checkpoint::repository::Repository;
-use crate::journal::{RunId, StepId};
+use crate::checkpoint::trail::limit::TrailBudget;
+use crate::journal::{KnownEnds, RunId, StepId};
 use crate::problem::Code;
 
 /// Why the log ending at `tip` cannot be accepted.
-pub fn judge_log(repository: &Repository, run: RunId, tip: ObjectId) -> Option<Finding> {
-    match read_log(repository, run, tip) {
-        Ok((log, record)) => missing_end(&log, &record),
+pub fn judge_log(
+    repository: &Repository,
+    run: RunId,
+    tip: ObjectId,
+    budget: &TrailBudget,
+) -> Option<VerificationFinding> {
+    match read_log(repository, run, tip, budget) {
+        Ok((end, record)) => end.finding(&record),
         Err(found) => Some(*found),
     }
 }
@@ -32,18 +38,31 @@ pub fn judge_landing(
     repository: &Repository,
     pushed: &BTreeMap<RunId, ObjectId>,
     commits: &[ObjectId],
-) -> Result<Vec<(ObjectId, Finding)>, AuditError> {
+) -> Result<Vec<(ObjectId, VerificationFinding)>, AuditError> {
     let mut refused = Vec::new();
     let mut claims: Vec<(RunId, Claim, CommitFacts)> = Vec::new();
     for commit in commits {
-        let Some(facts) = repository.find_commit(*commit)? else { continue };
-        let invalid = |message: String| Finding::new(Code::TrailerMismatch, None, None, message);
+        let Some(facts) = repository.find_commit(*commit)? else {
+            continue;
+        };
+        let invalid =
+            |message: String| VerificationFinding::new(Code::TrailerMismatch, None, None, message);
         match origin(&facts.message) {
-            Origin::None => {}
-            Origin::Invalid(why) => refused.push((*commit, invalid(why.to_owned()))),
-            Origin::Step(trailers) => match trailers.run.parse() {
-                Ok(run) => claims.push((run, Claim { commit: *commit, trailers }, facts)),
-                Err(_) => refused.push((*commit, invalid("`Piton-Run` is not the name of a run".to_owned()))),
+            CommitOrigin::None => {}
+            CommitOrigin::Invalid(why) => refused.push((*commit, invalid(why.to_owned()))),
+            CommitOrigin::Step(trailers) => match trailers.run.parse() {
+                Ok(run) => claims.push((
+                    run,
+                    Claim {
+                        commit: *commit,
+                        trailers,
+                    },
+                    facts,
+                )),
+                Err(_) => refused.push((
+                    *commit,
+                    invalid("`Piton-Run` is not the name of a run".to_owned()),
+                )),
             },
         }
     }
@@ -59,8 +78,10 @@ pub fn judge_landing(
     for (run, claim, facts) in claims {
         let found = match (logs.contains_key(&run), broken.get(&run), history.run(run)) {
             (true, None, Some(record)) => match verifier.judge(record, &claim, &facts)? {
-                Known::Yes => std::mem::take(&mut verifier.found.breaks).into_iter().next(),
-                Known::No => {
+                CommitKnown::Yes => std::mem::take(&mut verifier.found.breaks)
+                    .into_iter()
+                    .next(),
+                CommitKnown::No => {
                     strangers.push((run, claim, facts));
                     continue;
                 }
@@ -68,7 +89,12 @@ pub fn judge_landing(
             (_, Some(found), _) => Some(found.clone()),
             _ => {
                 let message = format!("the log of run `{run}` is not here");
-                Some(Finding::new(Code::LogMissing, Some(run), None, message))
+                Some(VerificationFinding::new(
+                    Code::LogMissing,
+                    Some(run),
+                    None,
+                    message,
+                ))
             }
         };
         refused.extend(found.map(|found| (claim.commit, found)));
@@ -78,7 +104,7 @@ pub fn judge_landing(
     }
     // These commits may repeat the changes of known ones. Any run may have recorded a rewrite or an
     // acceptance.
-    let (history, _) = load(repository, &logs, &|_| true);
+    let (history, broken) = load(repository, &logs, &|_| true);
     let fates = Fates::of_logs(repository, &history)?;
     for (run, claim, facts) in strangers {
         let Trailers { step, .. } = &claim.trailers;
@@ -86,18 +112,31 @@ pub fn judge_landing(
             ClaimFate::Holds(_) | ClaimFate::Copy(_) | ClaimFate::Accepted(..) => continue,
             ClaimFate::Changed(id, why) => {
                 let message = format!("it is not what step `{id}` has recorded: {why}");
-                Finding::new(Code::Rewritten, Some(run), Some(id), message)
+                VerificationFinding::new(Code::Rewritten, Some(run), Some(id), message)
             }
             ClaimFate::Unknown | ClaimFate::Told(_) => {
-                let number = step.split(' ').next().and_then(|number| number.parse().ok());
+                let number = step
+                    .split(' ')
+                    .next()
+                    .and_then(|number| number.parse().ok());
                 let id = number.map(|step| StepId { run, step });
                 if let Some(id) = id
-                    && fates.acceptance_of(id, claim.commit, Some(&facts))?.is_some()
+                    && fates
+                        .acceptance_of(id, claim.commit, Some(&facts))?
+                        .is_some()
                 {
                     continue;
                 }
-                let message = format!("run `{run}` does not know it as the checkpoint of its step `{step}`");
-                Finding::new(Code::NotRecorded, Some(run), id, message)
+                let message =
+                    format!("run `{run}` does not know it as the checkpoint of its step `{step}`");
+                let unread = broken
+                    .values()
+                    .find(|found| found.code == Code::LogTooLarge);
+                match unread {
+                    // One of these logs may explain the commit.
+                    Some(unread) => unread.clone(),
+                    None => VerificationFinding::new(Code::NotRecorded, Some(run), id, message),
+                }
             }
         };
         refused.push((claim.commit, found));
@@ -106,7 +145,7 @@ pub fn judge_landing(
 }
 
 /// Whether a run knows a commit.
-enum Known {
+enum CommitKnown {
     Yes,
     No,
 }
@@ -121,20 +160,38 @@ impl<'a> Verifier<'a> {
             fates: Fates::of_logs(repository, history)?,
             dropped: BTreeSet::new(),
             logs: BTreeMap::new(),
+            key: None,
+            ends: KnownEnds::default(),
+            unauthenticated: 0,
+            of_other_users: 0,
             found: Verification::default(),
         })
     }
 
     /// Compares a commit with the decisions of its run.
-    fn judge(&mut self, run: &RunRecord, claim: &Claim, facts: &CommitFacts) -> Result<Known, AuditError> {
+    fn judge(
+        &mut self,
+        run: &RunRecord,
+        claim: &Claim,
+        facts: &CommitFacts,
+    ) -> Result<CommitKnown, AuditError> {
         if let Some(step) = run.steps.iter().find(|step| step.decided_on(run.id, claim)) {
             // A decision that was not carried out made no commit.
-            if let Outcome::Committed { commit, message, .. } = &step.outcome {
+            if let StepOutcome::Committed {
+                commit, message, ..
+            } = &step.outcome
+            {
                 self.commit(run, step, *commit, message, facts)?;
-                return Ok(Known::Yes);
+                return Ok(CommitKnown::Yes);
             }
         }
-        Ok(if run.steps.iter().any(|step| self.is_hand_made(step, claim)) { Known::Yes } else { Known::No })
+        Ok(
+            if run.steps.iter().any(|step| self.is_hand_made(step, claim)) {
+                CommitKnown::Yes
+            } else {
+                CommitKnown::No
+            },
+        )
     }
 }
 
@@ -143,11 +200,12 @@ fn load(
     repository: &Repository,
     logs: &BTreeMap<RunId, ObjectId>,
     wanted: &dyn Fn(RunId) -> bool,
-) -> (History, BTreeMap<RunId, Finding>) {
+) -> (History, BTreeMap<RunId, VerificationFinding>) {
+    let budget = TrailBudget::default();
     let (mut history, mut broken) = (History::default(), BTreeMap::new());
     for (run, tip) in logs.iter().rev().filter(|(run, _)| wanted(**run)) {
-        match read_log(repository, *run, *tip) {
-            Ok((log, record)) => match missing_end(&log, &record) {
+        match read_log(repository, *run, *tip, &budget) {
+            Ok((end, record)) => match end.finding(&record) {
                 None => history.runs.push(record),
                 Some(found) => drop(broken.insert(*run, found)),
             },

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Finding, Scope, Verifier};
+use super::{VerificationFinding, VerificationScope, Verifier};
 use crate::audit::error::AuditError;
 use crate::audit::history::StepRecord;
 use crate::checkpoint::object::ObjectId;
@@ -14,7 +14,7 @@ use crate::problem::Code;
 
 impl Verifier<'_> {
     /// Reports the objects that git replaces.
-    pub(super) fn substitutes(&mut self, scope: &Scope) -> Result<(), AuditError> {
+    pub(super) fn substitutes(&mut self, scope: &VerificationScope) -> Result<(), AuditError> {
         let found = self.repository.substitutions()?;
         if found.is_empty() {
             return Ok(());
@@ -35,11 +35,22 @@ impl Verifier<'_> {
                 continue;
             };
             let short = object.short();
-            let message =
-                format!("git shows another object in the place of {short}, which its checkpoint is made of ({place})");
-            self.found.breaks.push(Finding::new(Code::Replaced, Some(step.id.run), Some(step.id), message));
+            let message = format!(
+                "git shows another object in the place of {short}, which its checkpoint is made of ({place})"
+            );
+            self.found.breaks.push(VerificationFinding::new(
+                Code::Replaced,
+                Some(step.id.run),
+                Some(step.id),
+                message,
+            ));
         }
-        if !others.is_empty() && !matches!(scope, Scope::Run(_) | Scope::Runs(_)) {
+        if !others.is_empty()
+            && !matches!(
+                scope,
+                VerificationScope::Run(_) | VerificationScope::Runs(_)
+            )
+        {
             let places: Vec<&str> = others.into_iter().collect();
             self.found.notes.push(format!(
                 "git shows other objects in the place of some that no checkpoint is made of ({})",
@@ -55,7 +66,10 @@ impl StepRecord {
     fn is_made_of(&self, object: ObjectId) -> bool {
         let decided = match &self.decision {
             Some(Decision::Commit { tree, delta, .. }) => {
-                let mut entries = delta.iter().flat_map(|change| [change.before, change.after]).flatten();
+                let mut entries = delta
+                    .iter()
+                    .flat_map(|change| [change.before, change.after])
+                    .flatten();
                 *tree == object || entries.any(|entry| entry.id == object)
             }
             _ => false,

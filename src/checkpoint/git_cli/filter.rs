@@ -1,23 +1,25 @@
-//! Content as git converts it, with the user's filters: from disk to what a commit holds, and back.
+//! Converts content with git and the user's filters: from disk to the stored form, and back.
 //!
-//! Git works on a private index and writes objects to a private folder, so that neither the user's index nor the
-//! user's object database changes. Filters run in the real work tree, as they do with `git add` and `git checkout`.
+//! Git works on a private index and writes objects to a private folder, so that neither the user's
+//! index nor the user's object database changes. Filters run in the real work tree, as with `git
+//! add` and `git checkout`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::process::{self, Ended};
+use super::process::{self, GitProcessEnd};
 use super::{GitProgram, NO_GIT, last_words};
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
 
-/// A filter may have to download or encrypt large files; one that takes longer than this hangs.
+/// The time limit of a filter, which may download or encrypt large files.
 const LIMIT: Duration = Duration::from_mins(30);
 
-/// Settings under which a private index is an ordinary one, and git runs no program but filters.
+/// Settings that make a private index an ordinary one, and keep git from running programs other
+/// than filters.
 const SETTINGS: [&str; 10] = [
     "-c",
     "core.hooksPath=/dev/null",
@@ -31,48 +33,50 @@ const SETTINGS: [&str; 10] = [
     "core.sparseCheckout=false",
 ];
 
-/// Where git reads and writes while it converts. All paths are absolute.
+/// Where git reads and writes during a conversion. All paths are absolute.
 pub(crate) struct FilterPlace<'p> {
-    /// The private index.
     pub(crate) index: PathBuf,
-    /// Where git writes objects.
+    /// The folder for new objects.
     pub(crate) objects: PathBuf,
-    /// Where git finds more objects.
+    /// Further folders with objects.
     pub(crate) other_objects: Vec<PathBuf>,
-    /// The tree whose attributes count, instead of those in the work tree.
+    /// The tree with the attributes to use, instead of those in the work tree.
     pub(crate) attributes: Option<&'p str>,
-    /// More settings of git: `-c`, and a name with its value.
+    /// Further settings: `-c`, and a name with its value.
     pub(crate) settings: Vec<OsString>,
-    /// Whether the user asked piton to stop.
+    /// Whether the user interrupted piton.
     pub(crate) is_stopped: Box<dyn Fn() -> bool>,
 }
 
-/// What came of a conversion.
+/// The result of a conversion.
 #[derive(Debug)]
 pub(crate) enum Converted {
-    /// Git did it; the text is what git or a filter said meanwhile.
     Done {
-        /// What git wrote to its output.
         stdout: Vec<u8>,
-        /// Its last words, mostly none.
+        /// The last messages of git or a filter, usually none.
         said: String,
     },
-    /// Git or a filter that has to work failed, for this reason.
+    /// Git or a required filter failed, for this reason.
     Failed(String),
 }
 
 impl GitProgram {
-    /// Stages files as they are on disk, in the private index.
+    /// Stages files from disk in the private index.
     pub(crate) fn stage_files(
         &self,
         place: &FilterPlace<'_>,
         paths: &[&RepoPath],
     ) -> Result<Converted, CheckpointError> {
         let arguments = ["update-index", "--add", "--replace", "-z", "--stdin"];
-        self.convert("update-index", place, &arguments.map(OsStr::new), &separated(paths))
+        self.convert(
+            "update-index",
+            place,
+            &arguments.map(OsStr::new),
+            &separated(paths),
+        )
     }
 
-    /// Stores a content as if it were that of a path; the output names it.
+    /// Stores content as that of a path; the output is its id.
     pub(crate) fn store_content(
         &self,
         place: &FilterPlace<'_>,
@@ -80,20 +84,32 @@ impl GitProgram {
         content: &[u8],
     ) -> Result<Converted, CheckpointError> {
         let path = OsString::from_vec([b"--path=", path.as_bytes()].concat());
-        let arguments: [&OsStr; 4] = ["hash-object".as_ref(), "-w".as_ref(), "--stdin".as_ref(), &path];
+        let arguments: [&OsStr; 4] = [
+            "hash-object".as_ref(),
+            "-w".as_ref(),
+            "--stdin".as_ref(),
+            &path,
+        ];
         self.convert("hash-object", place, &arguments, content)
     }
 
-    /// Writes files of the private index into a folder, as they belong on disk.
+    /// Writes files of the private index to a folder, in their form on disk.
     pub(crate) fn write_files(
         &self,
         place: &FilterPlace<'_>,
         paths: &[&RepoPath],
         folder: &Path,
     ) -> Result<Converted, CheckpointError> {
-        let prefix = OsString::from_vec([b"--prefix=", folder.as_os_str().as_bytes(), b"/"].concat());
-        let arguments: [&OsStr; 6] =
-            ["checkout-index".as_ref(), "-f".as_ref(), "-q".as_ref(), &prefix, "-z".as_ref(), "--stdin".as_ref()];
+        let prefix =
+            OsString::from_vec([b"--prefix=", folder.as_os_str().as_bytes(), b"/"].concat());
+        let arguments: [&OsStr; 6] = [
+            "checkout-index".as_ref(),
+            "-f".as_ref(),
+            "-q".as_ref(),
+            &prefix,
+            "-z".as_ref(),
+            "--stdin".as_ref(),
+        ];
         self.convert("checkout-index", place, &arguments, &separated(paths))
     }
 
@@ -108,11 +124,16 @@ impl GitProgram {
         let settings = SETTINGS.iter().map(OsStr::new);
         let settings = settings.chain(place.settings.iter().map(OsString::as_os_str));
         let all: Vec<&OsStr> = settings.chain(arguments.iter().copied()).collect();
-        let mut command = self.git_command(&all).ok_or_else(|| failed(NO_GIT.to_owned()))?;
+        let mut command = self
+            .git_command(&all)
+            .ok_or_else(|| failed(NO_GIT.to_owned()))?;
         command
             .env("GIT_INDEX_FILE", &place.index)
             .env("GIT_OBJECT_DIRECTORY", &place.objects)
-            .env("GIT_ALTERNATE_OBJECT_DIRECTORIES", listed_for_git(&place.other_objects))
+            .env(
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+                listed_for_git(&place.other_objects),
+            )
             .env("GIT_NO_LAZY_FETCH", "1");
         if let Some(tree) = place.attributes {
             command.env("GIT_ATTR_SOURCE", tree);
@@ -120,25 +141,31 @@ impl GitProgram {
         let finished = process::run_until_stopped(command, input, LIMIT, &place.is_stopped)
             .map_err(|error| failed(error.to_string()))?;
         match &finished.ended {
-            Ended::Interrupted => Err(CheckpointError::FilterInterrupted),
-            Ended::Exited(status) if status.success() => {
-                Ok(Converted::Done { said: last_words(&finished.stderr), stdout: finished.stdout })
+            GitProcessEnd::Interrupted => Err(CheckpointError::FilterInterrupted),
+            GitProcessEnd::Exited(status) if status.success() => Ok(Converted::Done {
+                said: last_words(&finished.stderr),
+                stdout: finished.stdout,
+            }),
+            GitProcessEnd::Exited(_) | GitProcessEnd::TimedOut => {
+                Ok(Converted::Failed(finished.reason()))
             }
-            Ended::Exited(_) | Ended::TimedOut => Ok(Converted::Failed(finished.reason())),
         }
     }
 }
 
-/// The name of an object that git printed.
+/// The object id in git's output.
 pub(crate) fn printed_id(stdout: &[u8]) -> Option<ObjectId> {
     String::from_utf8_lossy(stdout).trim().parse().ok()
 }
 
 fn separated(paths: &[&RepoPath]) -> Vec<u8> {
-    paths.iter().flat_map(|path| path.as_bytes().iter().copied().chain([0])).collect()
+    paths
+        .iter()
+        .flat_map(|path| path.as_bytes().iter().copied().chain([0]))
+        .collect()
 }
 
-/// Folders as git takes them in a variable: separated by colons, in quotes where a name has one.
+/// Folders in the form of git's variables: separated by colons, quoted if a name contains one.
 fn listed_for_git(folders: &[PathBuf]) -> OsString {
     let mut list = Vec::new();
     for folder in folders {

@@ -1,4 +1,5 @@
-//! Signed commits, by the program that the user's settings name. Never an unsigned one instead.
+//! Creates signed commits with the program in the user's settings. Never falls back to an unsigned
+//! commit.
 
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
@@ -7,43 +8,63 @@ use super::{GitProgram, identity};
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
 
-/// A commit that is to be signed.
+/// A commit to sign.
 pub(crate) struct UnsignedCommit<'a> {
-    /// Its files.
     pub(crate) tree: ObjectId,
-    /// The commits before it.
     pub(crate) parents: &'a [ObjectId],
-    /// Its message.
     pub(crate) message: &'a str,
-    /// Who wrote it, and when.
+    /// The author, with the time.
     pub(crate) author: &'a git2::Signature<'a>,
-    /// Who committed it, and when.
+    /// The committer, with the time.
     pub(crate) committer: &'a git2::Signature<'a>,
 }
 
-/// Writes a signed commit; no ref moves.
+/// Writes a signed commit; moves no ref.
 pub(crate) fn create_signed_commit(
     git: &GitProgram,
     repository: &git2::Repository,
     commit: &UnsignedCommit<'_>,
     limit: Duration,
 ) -> Result<ObjectId, CheckpointError> {
-    let mut arguments: Vec<OsString> = ["commit-tree", "-S", "-F", "-"].map(OsString::from).to_vec();
+    let mut arguments: Vec<OsString> = ["commit-tree", "-S", "-F", "-"]
+        .map(OsString::from)
+        .to_vec();
     for parent in commit.parents {
         arguments.push("-p".into());
         arguments.push(parent.to_string().into());
     }
     arguments.push(commit.tree.to_string().into());
     let arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
-    let people = [identity("AUTHOR", commit.author), identity("COMMITTER", commit.committer)].concat();
-    let variables: Vec<(&str, OsString)> = people.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-    let output = match git.run("commit-tree", &arguments, &variables, Some(commit.message.as_bytes()), limit) {
+    let people = [
+        identity("AUTHOR", commit.author),
+        identity("COMMITTER", commit.committer),
+    ]
+    .concat();
+    let variables: Vec<(&str, OsString)> = people
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.clone()))
+        .collect();
+    let output = match git.run(
+        "commit-tree",
+        &arguments,
+        &variables,
+        Some(commit.message.as_bytes()),
+        limit,
+    ) {
         Ok(output) if output.succeeded => output,
-        Ok(output) => return Err(CheckpointError::SigningFailed { reason: output.reason }),
-        Err(CheckpointError::GitProgram { reason, .. }) => return Err(CheckpointError::SigningFailed { reason }),
+        Ok(output) => {
+            return Err(CheckpointError::SigningFailed {
+                reason: output.reason,
+            });
+        }
+        Err(CheckpointError::GitProgram { reason, .. }) => {
+            return Err(CheckpointError::SigningFailed { reason });
+        }
         Err(error) => return Err(error),
     };
-    let unexpected = |reason: &str| CheckpointError::SigningFailed { reason: reason.to_owned() };
+    let unexpected = |reason: &str| CheckpointError::SigningFailed {
+        reason: reason.to_owned(),
+    };
     let id: ObjectId = String::from_utf8_lossy(&output.stdout)
         .trim()
         .parse()
@@ -51,13 +72,20 @@ pub(crate) fn create_signed_commit(
     verify(repository, id, commit)
         .map_err(CheckpointError::git("read the signed commit"))?
         .then_some(id)
-        .ok_or_else(|| unexpected("the commit that git made is unsigned, or another one than was asked for"))
+        .ok_or_else(|| unexpected("git made an unsigned or a different commit"))
 }
 
-/// Whether a commit is what was asked for, with a signature. Whose it is, is for `git verify-commit` to say.
-fn verify(repository: &git2::Repository, id: ObjectId, wanted: &UnsignedCommit<'_>) -> Result<bool, git2::Error> {
+/// Whether a commit has the requested data and a signature. `git verify-commit` checks whose
+/// signature it is.
+fn verify(
+    repository: &git2::Repository,
+    id: ObjectId,
+    wanted: &UnsignedCommit<'_>,
+) -> Result<bool, git2::Error> {
     let made = repository.find_commit(id.into())?;
-    let signed = made.header_field_bytes("gpgsig").is_ok_and(|signature| !signature.is_empty());
+    let signed = made
+        .header_field_bytes("gpgsig")
+        .is_ok_and(|signature| !signature.is_empty());
     let parents: Vec<ObjectId> = made.parent_ids().map(ObjectId::from).collect();
     Ok(signed
         && ObjectId::from(made.tree_id()) == wanted.tree

@@ -11,7 +11,10 @@ use super::*;
 #[expect(clippy::disallowed_methods, reason = "the real git is the oracle")]
 fn git(folder: &Path) -> Command {
     let mut command = Command::new("git");
-    command.current_dir(folder).env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+    command
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null");
     command
 }
 
@@ -23,9 +26,17 @@ fn ignored_by_git(folder: &Path, paths: &[&str]) -> BTreeSet<String> {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(paths.join("\0").as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(paths.join("\0").as_bytes())
+        .unwrap();
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.code().is_some_and(|code| code < 2), "git check-ignore failed");
+    assert!(
+        output.status.code().is_some_and(|code| code < 2),
+        "git check-ignore failed"
+    );
     output
         .stdout
         .split(|byte| *byte == 0)
@@ -34,8 +45,10 @@ fn ignored_by_git(folder: &Path, paths: &[&str]) -> BTreeSet<String> {
         .collect()
 }
 
-const FILES: [&str; 12] =
-    ["a", "b.o", "d/a", "d/b.o", "d/e/a", "d/e/b.o", "d/e/f/ab", "x y/a ", "x y/[a]", "x y/b\\c", "ab/d/b.o", "ab/#c"];
+const FILES: [&str; 12] = [
+    "a", "b.o", "d/a", "d/b.o", "d/e/a", "d/e/b.o", "d/e/f/ab", "x y/a ", "x y/[a]", "x y/b\\c",
+    "ab/d/b.o", "ab/#c",
+];
 const FOLDERS: [&str; 6] = ["d", "d/e", "d/e/f", "x y", "ab", "ab/d"];
 
 #[derive(Clone, Debug)]
@@ -54,26 +67,42 @@ fn pattern() -> impl Strategy<Value = String> {
     ];
     let body = proptest::collection::vec(piece, 1..4).prop_map(|pieces| pieces.join("/"));
     let start = prop_oneof![5 => Just(""), 3 => Just("!"), 2 => Just("/"), 1 => Just("!/"), 1 => Just("**/")];
-    let end =
-        prop_oneof![6 => Just(""), 3 => Just("/"), 1 => Just("/**"), 1 => Just("/*"), 1 => Just("  "), 1 => Just("\r")];
+    let end = prop_oneof![6 => Just(""), 3 => Just("/"), 1 => Just("/**"), 1 => Just("/*"), 1 => Just("  "), 1 => Just("\r")];
     (start, body, end).prop_map(|(start, body, end)| format!("{start}{body}{end}"))
 }
 
 fn rules_file() -> impl Strategy<Value = String> {
-    (proptest::collection::vec(pattern(), 0..5), prop_oneof![Just("\n"), Just("")])
+    (
+        proptest::collection::vec(pattern(), 0..5),
+        prop_oneof![Just("\n"), Just("")],
+    )
         .prop_map(|(lines, end)| lines.join("\n") + end)
 }
 
 fn case() -> impl Strategy<Value = Case> {
     let folder = prop_oneof![3 => Just(""), 2 => Just("d"), 1 => Just("d/e"), 1 => Just("ab"), 1 => Just("x y")];
-    (proptest::option::of(rules_file()), rules_file(), proptest::collection::btree_map(folder, rules_file(), 0..4))
-        .prop_map(|(shared, exclude, files)| Case { shared, exclude, files: files.into_iter().collect() })
+    (
+        proptest::option::of(rules_file()),
+        rules_file(),
+        proptest::collection::btree_map(folder, rules_file(), 0..4),
+    )
+        .prop_map(|(shared, exclude, files)| Case {
+            shared,
+            exclude,
+            files: files.into_iter().collect(),
+        })
 }
 
 fn check(case: &Case) -> Result<(), TestCaseError> {
     let folder = tempfile::tempdir().unwrap();
     let top = folder.path().join("top");
-    assert!(git(folder.path()).args(["init", "-q", "top"]).status().unwrap().success());
+    assert!(
+        git(folder.path())
+            .args(["init", "-q", "top"])
+            .status()
+            .unwrap()
+            .success()
+    );
     for file in FILES {
         fs::create_dir_all(top.join(file).parent().unwrap()).unwrap();
         fs::write(top.join(file), "").unwrap();
@@ -83,7 +112,14 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     if let Some(shared) = &case.shared {
         fs::write(folder.path().join("shared"), shared).unwrap();
         let file = folder.path().join("shared");
-        assert!(git(&top).args(["config", "core.excludesFile"]).arg(file).status().unwrap().success());
+        assert!(
+            git(&top)
+                .args(["config", "core.excludesFile"])
+                .arg(file)
+                .status()
+                .unwrap()
+                .success()
+        );
     }
     for (at, rules) in &case.files {
         fs::write(top.join(at).join(".gitignore"), rules).unwrap();
@@ -93,8 +129,19 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
 
     let shared = case.shared.as_ref().map(String::as_bytes);
     let rules = IgnoreRules::to_collect(shared, Some(case.exclude.as_bytes()), Letters::Distinct)
-        .with_files(case.files.iter().map(|(at, rules)| (RepoPath::from(*at), rules)), UnknownFolder::NoRules);
-    let kind = |path: &str| if FOLDERS.contains(&path) { Kind::Folder } else { Kind::File };
+        .with_files(
+            case.files
+                .iter()
+                .map(|(at, rules)| (RepoPath::from(*at), rules)),
+            UnknownFolder::NoRules,
+        );
+    let kind = |path: &str| {
+        if FOLDERS.contains(&path) {
+            PathKind::Folder
+        } else {
+            PathKind::File
+        }
+    };
     let found: BTreeSet<String> = paths
         .iter()
         .filter(|path| rules.is_ignored(&RepoPath::from(**path), kind(path)))
@@ -133,8 +180,8 @@ fn folders_that_were_not_known_before_have_no_rules_once_frozen() {
     let frozen = rules.frozen([(RepoPath::from("d"), Arc::new(Patterns::parse(b"a")))]);
     assert!(!frozen.wants_file_of(b"d"));
     assert!(!frozen.wants_file_of(b"new"));
-    assert!(frozen.is_ignored(&"d/x/a".into(), Kind::File));
-    assert!(!frozen.is_ignored(&"new/a".into(), Kind::File));
+    assert!(frozen.is_ignored(&"d/x/a".into(), PathKind::File));
+    assert!(!frozen.is_ignored(&"new/a".into(), PathKind::File));
     let partly = rules.with_files([(RepoPath::from("d"), "a")], UnknownFolder::Read);
     assert!(!partly.wants_file_of(b"d"));
     assert!(partly.wants_file_of(b"new"));
@@ -143,6 +190,6 @@ fn folders_that_were_not_known_before_have_no_rules_once_frozen() {
 #[test]
 fn letters_are_folded_only_when_told() {
     let rules = |letters| IgnoreRules::to_collect(Some(b"*.O"), None, letters);
-    assert!(!rules(Letters::Distinct).is_ignored(&"b.o".into(), Kind::File));
-    assert!(rules(Letters::Folded).is_ignored(&"b.o".into(), Kind::File));
+    assert!(!rules(Letters::Distinct).is_ignored(&"b.o".into(), PathKind::File));
+    assert!(rules(Letters::Folded).is_ignored(&"b.o".into(), PathKind::File));
 }

@@ -1,4 +1,4 @@
-//! A new index from an old one: some paths replaced, the rest copied in runs.
+//! Makes a new index from an old one: replaces some paths and copies the rest in ranges.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,21 +7,21 @@ use super::super::path::RepoPath;
 use super::{Index, IndexEntry};
 
 impl Index {
-    /// The index with these paths replaced, or removed where there is no entry.
+    /// The index with these paths replaced, or removed if there is no entry.
     ///
-    /// A file in the place of a folder takes the folder's entries away, and the other way round. All
-    /// sides of a conflict give way. An edit that only brings new stat fields leaves the cached trees
-    /// valid: that is how a caller vouches for a file that [`Self::is_racy_to_git`]. All other files of
-    /// that kind lose their size, so that git looks into them: the new file will be younger than they
-    /// are, and git would trust stat fields that were taken before a change in the same second.
+    /// A file that replaces a folder removes the folder's entries, and vice versa. All sides of a
+    /// conflict are replaced. An edit that only sets new stat fields keeps the cached trees valid:
+    /// a caller uses it to confirm a file that [`Self::is_racy_to_git`]. All other racy files get
+    /// the size 0, so that git checks their content: the new index file will be younger than they
+    /// are, and git would otherwise trust stat fields from before a change in the same second.
     ///
-    /// The paths must be such as git stores: not empty, without a zero byte.
+    /// The paths must be valid in git: not empty, without a zero byte.
     pub(crate) fn edited(&self, edits: &BTreeMap<RepoPath, Option<IndexEntry>>) -> Self {
         self.edited_vouching(edits, &|_, _| false)
     }
 
-    /// As [`Self::edited`], keeping the size of racy entries that the caller vouches for: it has
-    /// looked into the file in a later second than the one it was written in.
+    /// As [`Self::edited`], but keeps the size of racy entries that the caller confirms, because it
+    /// has read the file in a later second than it was written.
     pub(crate) fn edited_vouching(
         &self,
         edits: &BTreeMap<RepoPath, Option<IndexEntry>>,
@@ -34,7 +34,12 @@ impl Index {
             let old = self.stages(0..self.len(), path);
             match (entry, old.is_empty()) {
                 (None, true) => continue,
-                (Some(_), true) => steps.extend(self.in_the_way(path).map(|gone| Step { gone, added: None })),
+                (Some(_), true) => {
+                    steps.extend(
+                        self.in_the_way(path)
+                            .map(|gone| IndexEdit { gone, added: None }),
+                    );
+                }
                 _ => {}
             }
             let is_refresh = old.len() == 1
@@ -42,13 +47,20 @@ impl Index {
             if let Some(trees) = trees.as_mut().filter(|_| !is_refresh) {
                 trees.invalidate(path);
             }
-            let added = entry.as_ref().filter(|_| !has_file_inside(edits, path)).map(|entry| (path, entry));
-            steps.push(Step { gone: old, added });
+            let added = entry
+                .as_ref()
+                .filter(|_| !has_file_inside(edits, path))
+                .map(|entry| (path, entry));
+            steps.push(IndexEdit { gone: old, added });
         }
-        // Stable: edits at one place stay in the order of their paths.
+        // A stable sort: edits at one position stay sorted by path.
         steps.sort_by_key(|step| step.gone.start);
 
-        let added: usize = steps.iter().filter_map(|step| step.added).map(|(path, _)| path.len()).sum();
+        let added: usize = steps
+            .iter()
+            .filter_map(|step| step.added)
+            .map(|(path, _)| path.len())
+            .sum();
         let mut new = Self {
             format: self.format,
             layout: self.layout,
@@ -57,7 +69,8 @@ impl Index {
             ends: Vec::with_capacity(self.len() + edits.len()),
             trees,
             resolved: self.resolved.clone(),
-            // Still the old file's: what is older than that cannot have changed unseen, all else may have.
+            // Keep the old file's time: older files cannot have changed unseen, all others may
+            // have.
             stamp: self.stamp,
             is_folded: false,
         };
@@ -75,24 +88,39 @@ impl Index {
         new
     }
 
-    /// The entries that a new file takes the place of: a folder of its name, a file where it needs a folder.
+    /// The entries that a new file replaces: a folder with its name, or a file in the place of a
+    /// parent folder.
     fn in_the_way<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
-        let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').filter_map(|(at, _)| path.get(..at));
+        let folders = path
+            .iter()
+            .enumerate()
+            .filter(|(_, byte)| **byte == b'/')
+            .filter_map(|(at, _)| path.get(..at));
         folders
             .map(|folder| self.stages(0..self.len(), folder))
             .chain([self.below(0..self.len(), path)])
             .filter(|gone| !gone.is_empty())
     }
 
-    /// Appends entries of another index; racy ones so that git will look into the file.
-    fn copy(&mut self, from: &Self, range: Range<usize>, is_vouched: &dyn Fn(&[u8], &IndexEntry) -> bool) {
-        let (Some(entries), Some(ends)) = (from.entries.get(range.clone()), from.ends.get(range.clone())) else {
+    /// Appends entries of another index; marks racy ones so that git checks the file.
+    fn copy(
+        &mut self,
+        from: &Self,
+        range: Range<usize>,
+        is_vouched: &dyn Fn(&[u8], &IndexEntry) -> bool,
+    ) {
+        let (Some(entries), Some(ends)) = (
+            from.entries.get(range.clone()),
+            from.ends.get(range.clone()),
+        ) else {
             return; // Already copied or taken away: an edit lies inside of what another one removed.
         };
         let bytes = from.path_start(range.start)..from.path_start(range.end);
         let shift = offset(self.paths.len()).wrapping_sub(offset(bytes.start));
-        self.paths.extend_from_slice(from.paths.get(bytes).unwrap_or_default());
-        self.ends.extend(ends.iter().map(|end| end.wrapping_add(shift)));
+        self.paths
+            .extend_from_slice(from.paths.get(bytes).unwrap_or_default());
+        self.ends
+            .extend(ends.iter().map(|end| end.wrapping_add(shift)));
         self.entries.extend(range.zip(entries).map(|(at, entry)| {
             let mut entry = *entry;
             if from.is_racy_to_git(&entry) && !is_vouched(from.path(at), &entry) {
@@ -103,13 +131,13 @@ impl Index {
     }
 }
 
-/// One place of the old index: what goes, and what comes instead.
-struct Step<'a> {
+/// One position of the old index: the removed and the new entries.
+struct IndexEdit<'a> {
     gone: Range<usize>,
     added: Option<(&'a [u8], &'a IndexEntry)>,
 }
 
-/// Whether the edits put a file inside the folder of this name, so that it cannot be a file.
+/// Whether the edits put a file inside the folder with this name, so that it cannot be a file.
 fn has_file_inside(edits: &BTreeMap<RepoPath, Option<IndexEntry>>, path: &[u8]) -> bool {
     let mut inside = path.to_vec();
     inside.push(b'/');
@@ -119,7 +147,8 @@ fn has_file_inside(edits: &BTreeMap<RepoPath, Option<IndexEntry>>, path: &[u8]) 
         .any(|(_, entry)| entry.is_some())
 }
 
-/// A place in the arena. Four gigabytes of paths are refused when read, and no edit adds as much.
+/// An offset in the arena. Indexes with four gigabytes of paths are refused on reading, and no edit
+/// adds as much.
 fn offset(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

@@ -1,32 +1,34 @@
-//! A split index: a small file with what changed, linked to a shared file with everything else.
+//! A split index: a small file with changes, linked to a shared file with the other entries.
 //!
-//! The extension `link` names the shared file by its checksum, and says by two compressed bitmaps (EWAH) which of its
-//! entries are gone and which are replaced. Replacements come first in the small file, without a path. What is written is
-//! one full file: git splits it again when it likes.
+//! The extension `link` names the shared file by its checksum, and has two compressed bitmaps
+//! (EWAH) of its deleted and replaced entries. Replacements come first in the small file, without a
+//! path. Piton writes one full file; git splits it again when needed.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::super::error::CheckpointError;
 use super::super::object::{ObjectFormat, ObjectId};
-use super::parse::{Broken, take, torn};
+use super::parse::{BrokenIndex, take, torn};
 use super::{Index, IndexEntry};
 
-/// More entries than any index has: four gigabytes do not hold them.
+/// More entries than any index has: they do not fit into four gigabytes.
 const MOST: u64 = 1 << 27;
 
-/// What the small file says about the shared one.
+/// The link from the small file to the shared one.
 #[derive(Debug)]
-pub(super) struct Link {
-    /// The checksum of the shared file.
+pub(super) struct SharedIndexLink {
     shared: ObjectId,
     deleted: Vec<Range<usize>>,
     replaced: Vec<Range<usize>>,
 }
 
-impl Link {
-    /// Reads the extension; none when there is no shared file.
-    pub(super) fn parse(mut data: &[u8], format: ObjectFormat) -> Result<Option<Self>, Broken> {
+impl SharedIndexLink {
+    /// Parses the extension; `None` if there is no shared file.
+    pub(super) fn parse(
+        mut data: &[u8],
+        format: ObjectFormat,
+    ) -> Result<Option<Self>, BrokenIndex> {
         let shared = format.take(&mut data).ok_or_else(torn)?;
         let (mut deleted, mut replaced) = (Vec::new(), Vec::new());
         if !data.is_empty() {
@@ -34,39 +36,61 @@ impl Link {
             replaced = take_bitmap(&mut data)?;
         }
         if !data.is_empty() {
-            return Err(Broken::Invalid("its link to a shared index is too long".into()));
+            return Err(BrokenIndex::Invalid(
+                "its link to a shared index is too long".into(),
+            ));
         }
-        Ok((!shared.is_zero()).then_some(Self { shared, deleted, replaced }))
+        Ok((!shared.is_zero()).then_some(Self {
+            shared,
+            deleted,
+            replaced,
+        }))
     }
 
-    /// The full index, from the small one and the shared one that lies beside it.
+    /// The full index, from the small file and the shared one beside it.
     pub(super) fn join(&self, path: &Path, own: &Index) -> Result<Index, CheckpointError> {
         let shared = shared_file(path, self.shared);
         let bytes = std::fs::read(&shared).map_err(CheckpointError::io("read", &shared))?;
         if !bytes.ends_with(self.shared.as_bytes()) {
-            return Err(Broken::Invalid("it is not the one that the index links to".into()).at(&shared));
+            return Err(
+                BrokenIndex::Invalid("it is not the one that the index links to".into())
+                    .at(&shared),
+            );
         }
         let base = Index::parse(&bytes, own.format).map_err(|broken| broken.at(&shared))?;
         self.joined(&base, own).map_err(|broken| broken.at(path))
     }
 
-    fn joined(&self, base: &Index, own: &Index) -> Result<Index, Broken> {
+    fn joined(&self, base: &Index, own: &Index) -> Result<Index, BrokenIndex> {
         let mut kept: Vec<Option<IndexEntry>> = base.entries.iter().copied().map(Some).collect();
-        let beyond = || Broken::Invalid("it changes entries that the shared index has not".into());
+        let beyond =
+            || BrokenIndex::Invalid("it changes entries that the shared index has not".into());
         let mut next = 0;
         for at in self.replaced.iter().cloned().flatten() {
             let place = kept.get_mut(at).ok_or_else(beyond)?;
             let entry = own.get(next).filter(|_| own.path(next).is_empty());
-            *place = Some(*entry.ok_or_else(|| Broken::Invalid("a replaced entry is missing".into()))?);
+            *place = Some(
+                *entry.ok_or_else(|| BrokenIndex::Invalid("a replaced entry is missing".into()))?,
+            );
             next += 1;
         }
         for at in self.deleted.iter().cloned().flatten() {
             *kept.get_mut(at).ok_or_else(beyond)? = None;
         }
-        let old = kept.iter().enumerate().filter_map(|(at, entry)| Some((base.path(at), (*entry)?)));
-        let new = own.entries(next..own.len()).map(|(path, entry)| (path, *entry));
+        let old = kept
+            .iter()
+            .enumerate()
+            .filter_map(|(at, entry)| Some((base.path(at), (*entry)?)));
+        let new = own
+            .entries(next..own.len())
+            .map(|(path, entry)| (path, *entry));
         let (trees, resolved) = (own.trees.clone(), own.resolved.clone());
-        let mut index = Index { layout: own.layout, trees, resolved, ..Index::empty(own.format) };
+        let mut index = Index {
+            layout: own.layout,
+            trees,
+            resolved,
+            ..Index::empty(own.format)
+        };
         let key = |(path, entry): &(&[u8], IndexEntry)| (path.to_vec(), entry.stage);
         let (mut old, mut new) = (old.peekable(), new.peekable());
         let mut last = None;
@@ -85,35 +109,37 @@ impl Link {
             let Some((path, entry)) = taken else { break };
             let this = Some(key(&(path, entry)));
             if path.is_empty() || this <= last {
-                return Err(Broken::Invalid("its entries are out of order".into()));
+                return Err(BrokenIndex::Invalid("its entries are out of order".into()));
             }
             last = this;
-            index.push(path, entry).map_err(|_| Broken::Invalid("its paths are too long".into()))?;
+            index
+                .push(path, entry)
+                .map_err(|_| BrokenIndex::Invalid("its paths are too long".into()))?;
         }
         Ok(index)
     }
 }
 
-/// The shared file lies beside the index.
+/// The path of the shared file, beside the index.
 fn shared_file(index: &Path, checksum: ObjectId) -> PathBuf {
     index.with_file_name(format!("sharedindex.{checksum}"))
 }
 
-/// Takes a compressed bitmap, as the stretches of bits that are set.
-fn take_bitmap(data: &mut &[u8]) -> Result<Vec<Range<usize>>, Broken> {
+/// Reads a compressed bitmap, as ranges of set bits.
+fn take_bitmap(data: &mut &[u8]) -> Result<Vec<Range<usize>>, BrokenIndex> {
     let size = u64::from(u32::from_be_bytes(*take::<4>(data)?));
     let count = u32::from_be_bytes(*take::<4>(data)?);
     let mut words = Vec::new();
     for _ in 0..count {
         words.push(u64::from_be_bytes(*take::<8>(data)?));
     }
-    // Where the last marker is: only needed by a writer that appends.
+    // The position of the last marker: only a writer that appends needs it.
     take::<4>(data)?;
     let mut set: Vec<Range<usize>> = Vec::new();
     let mut bit = 0_u64;
     let mut words = words.into_iter();
     while let Some(marker) = words.next() {
-        // One bit that is repeated, how many words of it, and how many words as they are follow.
+        // A repeated bit, how many words of it, and how many literal words follow.
         let repeated = 64 * (marker >> 1 & 0xffff_ffff);
         if marker & 1 == 1 {
             add(&mut set, bit..bit + repeated, size)?;
@@ -133,8 +159,8 @@ fn take_bitmap(data: &mut &[u8]) -> Result<Vec<Range<usize>>, Broken> {
     Ok(set)
 }
 
-/// Adds a stretch of bits after all others. Bits beyond the size fill the last word.
-fn add(set: &mut Vec<Range<usize>>, bits: Range<u64>, size: u64) -> Result<(), Broken> {
+/// Appends a range of bits. Bits beyond the size pad the last word.
+fn add(set: &mut Vec<Range<usize>>, bits: Range<u64>, size: u64) -> Result<(), BrokenIndex> {
     let place = |bit: u64| usize::try_from(bit.min(size)).map_err(|_| torn());
     let bits = place(bits.start)?..place(bits.end)?;
     match set.last_mut() {

@@ -1,23 +1,25 @@
-//! The bytes of an index file, as git writes them.
+//! Serializes an index file as git does.
 
-use super::{Index, IndexEntry, Layout};
+use super::{EntryLayout, Index, IndexEntry};
 
-/// The length in the flags that stands for "this or more".
+/// The length in the flags that means "this or more".
 const LONG: u16 = 0xfff;
 
 impl Index {
-    /// The file in the layout it was read in, with its checksum.
+    /// The file in its original layout, with its checksum.
     ///
-    /// Kept are the entries, the cached trees and the resolved conflicts. Extensions that describe
-    /// the file itself or the work tree are left out: git makes them anew.
+    /// It keeps the entries, the cached trees and the resolved conflicts. Extensions that describe
+    /// the file itself or the work tree are dropped; git recreates them.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let has_more_flags = self.entries.iter().any(|entry| more_flags(entry) != 0);
         let version: u32 = match self.layout {
-            Layout::Compressed => 4,
-            Layout::Padded if has_more_flags => 3,
-            Layout::Padded => 2,
+            EntryLayout::Compressed => 4,
+            EntryLayout::Padded if has_more_flags => 3,
+            EntryLayout::Padded => 2,
         };
-        let mut out = Vec::with_capacity(self.paths.len() + self.entries.len() * (52 + self.format.size()) + 4096);
+        let mut out = Vec::with_capacity(
+            self.paths.len() + self.entries.len() * (52 + self.format.size()) + 4096,
+        );
         out.extend_from_slice(b"DIRC");
         out.extend_from_slice(&version.to_be_bytes());
         out.extend_from_slice(&length(self.entries.len()));
@@ -26,12 +28,12 @@ impl Index {
             let start = out.len();
             write_fixed(&mut out, path, entry);
             match self.layout {
-                Layout::Padded => {
+                EntryLayout::Padded => {
                     out.extend_from_slice(path);
                     let padding = 8 - (out.len() - start) % 8;
                     out.extend_from_slice([0; 8].get(..padding).unwrap_or_default());
                 }
-                Layout::Compressed => {
+                EntryLayout::Compressed => {
                     let shared = shared_length(before, path);
                     write_offset(&mut out, before.len() - shared);
                     out.extend_from_slice(path.get(shared..).unwrap_or_default());
@@ -52,7 +54,8 @@ impl Index {
     }
 }
 
-/// How many bytes two paths have in common at the start; eight at a time, as neighbours share most.
+/// The length of the common prefix of two paths; compares eight bytes at a time, because neighbours
+/// share most.
 fn shared_length(one: &[u8], two: &[u8]) -> usize {
     let chunks = one.as_chunks::<8>().0.iter().zip(two.as_chunks::<8>().0);
     let start = 8 * chunks.take_while(|(one, two)| one == two).count();
@@ -60,7 +63,7 @@ fn shared_length(one: &[u8], two: &[u8]) -> usize {
     start + rest.take_while(|(one, two)| one == two).count()
 }
 
-/// What precedes the path.
+/// Writes the part before the path.
 fn write_fixed(out: &mut Vec<u8>, path: &[u8], entry: &IndexEntry) {
     let stat = &entry.stat;
     let fields = [
@@ -80,7 +83,8 @@ fn write_fixed(out: &mut Vec<u8>, path: &[u8], entry: &IndexEntry) {
         *place = field.to_be_bytes();
     }
     let more = more_flags(entry);
-    let mut flags = u16::try_from(path.len()).unwrap_or(LONG).min(LONG) | u16::from(entry.stage & 3) << 12;
+    let mut flags =
+        u16::try_from(path.len()).unwrap_or(LONG).min(LONG) | u16::from(entry.stage & 3) << 12;
     if more != 0 {
         flags |= 0x4000;
     }
@@ -95,12 +99,12 @@ fn write_fixed(out: &mut Vec<u8>, path: &[u8], entry: &IndexEntry) {
     }
 }
 
-/// The flags that version 2 has no place for.
+/// The flags that version 2 lacks.
 fn more_flags(entry: &IndexEntry) -> u16 {
     u16::from(entry.skip_worktree) << 14 | u16::from(entry.intent_to_add) << 13
 }
 
-/// Appends a number in the encoding of pack offsets: seven bits a byte, none of them redundant.
+/// Appends a number in the encoding of pack offsets: seven bits a byte, without redundancy.
 fn write_offset(out: &mut Vec<u8>, number: usize) {
     let mut digits = [0_u8; 10];
     let mut rest = number;
@@ -129,7 +133,7 @@ fn write_extension(out: &mut Vec<u8>, name: [u8; 4], write: impl FnOnce(&mut Vec
     }
 }
 
-/// A length as the file holds it. Nothing longer can have been read, and no edit is that large.
+/// A length in the file. A longer one cannot have been read, and no edit is that large.
 fn length(number: usize) -> [u8; 4] {
     u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes()
 }

@@ -1,25 +1,23 @@
-//! A message that somebody else wrote, made harmless.
+//! Cleans a message by a tool, an agent or a person.
 //!
-//! Nothing is dropped: characters that hide or move text are written out, and lines that git or a
-//! reader could take for ours are quoted with `> `. Only a subject that would do so is refused.
+//! Nothing is dropped: characters that hide or move text are escaped, and lines that git or a
+//! reader could mistake for piton's are quoted with `> `. Only such a subject is refused.
 
 use super::{escaped, invalid};
 use crate::checkpoint::error::CheckpointError;
 
 /// The longest message, in bytes.
 const LENGTH: usize = 64 * 1024;
-/// Where git cuts a message that was edited with `commit.verbose`, whatever the comment character.
+/// Git's scissors line for `commit.verbose`, with any comment character.
 const SCISSORS: &str = "------------------------ >8";
 
-/// The parts of a given message.
-pub(super) struct Given {
+pub(super) struct GivenMessage {
     pub(super) subject: String,
-    /// The rest, without blank lines around it.
+    /// The rest, without surrounding blank lines.
     pub(super) body: Option<String>,
 }
 
-/// Cleans a message.
-pub(super) fn clean(text: &str) -> Result<Given, CheckpointError> {
+pub(super) fn clean(text: &str) -> Result<GivenMessage, CheckpointError> {
     if text.len() > LENGTH {
         return Err(invalid("the message", text));
     }
@@ -34,25 +32,34 @@ pub(super) fn clean(text: &str) -> Result<Given, CheckpointError> {
     for line in lines {
         let line = visible(line);
         let line = line.trim_end();
-        // One blank line between paragraphs is enough, none before the first.
+        // At most one blank line between paragraphs, and none before the first.
         if line.is_empty() && body.last().is_none_or(String::is_empty) {
             continue;
         }
-        body.push(if is_reserved(line) { format!("> {}", line.trim_start()) } else { line.to_owned() });
+        body.push(if is_reserved(line) {
+            format!("> {}", line.trim_start())
+        } else {
+            line.to_owned()
+        });
     }
     let body = body.join("\n").trim_end().to_owned();
-    Ok(Given { subject, body: Some(body).filter(|body| !body.is_empty()) })
+    Ok(GivenMessage {
+        subject,
+        body: Some(body).filter(|body| !body.is_empty()),
+    })
 }
 
 fn visible(line: &str) -> String {
     escaped(&line.replace('\t', "    ")).replace(SCISSORS, "------------------------ > 8")
 }
 
-/// Whether a line could pass for one of ours, for somebody's signature, or for the end of the message.
+/// Whether a line could be mistaken for piton's, for a sign-off, or for the end of the message.
 fn is_reserved(line: &str) -> bool {
     let line = line.trim_start().to_lowercase();
     let footer = line.strip_prefix('[').is_some_and(|rest| {
-        rest.trim_start().strip_prefix("directive").is_some_and(|rest| rest.trim_start().starts_with(':'))
+        rest.trim_start()
+            .strip_prefix("directive")
+            .is_some_and(|rest| rest.trim_start().starts_with(':'))
     });
     let token = line.split_once(':').map(|(token, _)| token.trim_end());
     let signature = token.is_some_and(|token| {

@@ -1,7 +1,7 @@
-//! The subject of a message that nobody wrote: `type(scope): summary`, from what changed.
+//! Generates a subject: `type(scope): summary`, from the changes.
 //!
-//! Deterministic. The scope is the deepest folder that holds all changes, and the summary names files
-//! relative to it.
+//! It is deterministic. The scope is the deepest folder that contains all changes, and the summary
+//! names files relative to it.
 
 use std::collections::BTreeSet;
 
@@ -10,40 +10,56 @@ use crate::checkpoint::delta::{Change, ChangeKind};
 use crate::checkpoint::object::FileMode;
 use crate::checkpoint::path::RepoPath;
 
-/// The longest scope that is shown as a whole path, in characters.
+/// The longest scope that is shown as a full path, in characters.
 const SCOPE: usize = 24;
 /// How many files a summary names before it counts them.
 const NAMED: usize = 3;
-/// What conventional commits call their types.
-const TYPES: [&str; 11] =
-    ["feat", "fix", "docs", "style", "refactor", "perf", "test", "build", "ci", "chore", "revert"];
+/// The types of conventional commits.
+const TYPES: [&str; 11] = [
+    "feat", "fix", "docs", "style", "refactor", "perf", "test", "build", "ci", "chore", "revert",
+];
 const DOCUMENT_FOLDERS: [&str; 3] = ["docs", "doc", "documentation"];
 const DOCUMENT_ENDINGS: [&str; 5] = ["md", "mdx", "rst", "adoc", "markdown"];
-const DOCUMENT_NAMES: [&str; 7] =
-    ["readme", "changelog", "license", "contributing", "authors", "copying", "code_of_conduct"];
+const DOCUMENT_NAMES: [&str; 7] = [
+    "readme",
+    "changelog",
+    "license",
+    "contributing",
+    "authors",
+    "copying",
+    "code_of_conduct",
+];
 const TEST_FOLDERS: [&str; 6] = ["tests", "test", "__tests__", "spec", "testdata", "e2e"];
 const SOURCE_ENDINGS: [&str; 41] = [
-    "rs", "py", "js", "mjs", "cjs", "jsx", "ts", "tsx", "go", "java", "kt", "kts", "scala", "c", "h", "cc", "cpp",
-    "hpp", "cs", "swift", "m", "rb", "php", "pl", "lua", "sh", "bash", "zsh", "ps1", "ex", "exs", "erl", "hs", "ml",
-    "clj", "dart", "zig", "sql", "vue", "svelte", "css",
+    "rs", "py", "js", "mjs", "cjs", "jsx", "ts", "tsx", "go", "java", "kt", "kts", "scala", "c",
+    "h", "cc", "cpp", "hpp", "cs", "swift", "m", "rb", "php", "pl", "lua", "sh", "bash", "zsh",
+    "ps1", "ex", "exs", "erl", "hs", "ml", "clj", "dart", "zig", "sql", "vue", "svelte", "css",
 ];
 
-/// The subject for some changes, by an operation in words or by the step of that name.
+/// The subject for some changes, from a description or from the name of the step.
 pub(super) fn subject(operation: Option<&str>, changes: &[Change]) -> String {
     if let Some(operation) = operation.filter(|text| is_conventional(text)) {
         return shortened(operation, SUBJECT);
     }
     let folder = common_folder(changes);
-    let scope = scope(&folder).map(|scope| format!("({scope})")).unwrap_or_default();
+    let scope = scope(&folder)
+        .map(|scope| format!("({scope})"))
+        .unwrap_or_default();
     let head = format!("{}{scope}: ", kind_of_work(changes));
     let room = SUBJECT.saturating_sub(head.chars().count());
     let summary = match operation {
-        // Several words say what was done better than any list of files.
-        Some(words) if words.contains(char::is_whitespace) || changes.is_empty() => words.to_owned(),
+        // A description is better than any list of files.
+        Some(words) if words.contains(char::is_whitespace) || changes.is_empty() => {
+            words.to_owned()
+        }
         Some(step) => {
             let by = format!(" by `{step}`");
             let summary = summary(&folder, changes, room.saturating_sub(by.chars().count()));
-            if (summary.clone() + &by).chars().count() <= room { summary + &by } else { summary }
+            if (summary.clone() + &by).chars().count() <= room {
+                summary + &by
+            } else {
+                summary
+            }
         }
         None => summary(&folder, changes, room),
     };
@@ -59,13 +75,15 @@ fn is_conventional(text: &str) -> bool {
     })
 }
 
-/// What happened, in words that fit the room if possible.
+/// A summary of the changes that fits the space if possible.
 fn summary(folder: &RepoPath, changes: &[Change], room: usize) -> String {
     let name = |path: &RepoPath| {
         let below = if folder.is_top() {
             path.as_bytes()
         } else {
-            path.as_bytes().get(folder.as_bytes().len() + 1..).unwrap_or_default()
+            path.as_bytes()
+                .get(folder.as_bytes().len() + 1..)
+                .unwrap_or_default()
         };
         format!("`{}`", escaped(&RepoPath::from_bytes(below).to_string()))
     };
@@ -90,7 +108,10 @@ fn summary(folder: &RepoPath, changes: &[Change], room: usize) -> String {
                 None => parts.push((verb, vec![name(&change.path)])),
             }
         }
-        let parts: Vec<String> = parts.into_iter().map(|(verb, names)| verb.replace('*', &listed(&names))).collect();
+        let parts: Vec<String> = parts
+            .into_iter()
+            .map(|(verb, names)| verb.replace('*', &listed(&names)))
+            .collect();
         let text = parts.join(", ");
         if changes.len() == 1 || fits(&text) {
             return text;
@@ -100,15 +121,32 @@ fn summary(folder: &RepoPath, changes: &[Change], room: usize) -> String {
 }
 
 fn counted(folder: &RepoPath, changes: &[Change], fits: &dyn Fn(&String) -> bool) -> String {
-    let count = |kind| changes.iter().filter(|change| change.kind() == kind).count();
-    let kinds = [(ChangeKind::Added, "add"), (ChangeKind::Modified, "update"), (ChangeKind::Deleted, "delete")];
+    let count = |kind| {
+        changes
+            .iter()
+            .filter(|change| change.kind() == kind)
+            .count()
+    };
+    let kinds = [
+        (ChangeKind::Added, "add"),
+        (ChangeKind::Modified, "update"),
+        (ChangeKind::Deleted, "delete"),
+    ];
     let total = changes.len();
-    let only = kinds.into_iter().find(|(kind, _)| count(*kind) == total).map(|(_, verb)| verb);
+    let only = kinds
+        .into_iter()
+        .find(|(kind, _)| count(*kind) == total)
+        .map(|(_, verb)| verb);
     let mut text = format!("{} {total} files", only.unwrap_or("change"));
     if folder.is_top() {
-        let tops: BTreeSet<String> = changes.iter().filter_map(|change| top_folder(&change.path)).collect();
+        let tops: BTreeSet<String> = changes
+            .iter()
+            .filter_map(|change| top_folder(&change.path))
+            .collect();
         let tops: Vec<String> = tops.into_iter().map(|top| format!("`{top}`")).collect();
-        let all_inside = changes.iter().all(|change| top_folder(&change.path).is_some());
+        let all_inside = changes
+            .iter()
+            .all(|change| top_folder(&change.path).is_some());
         text = Some(format!("{text} in {}", listed(&tops)))
             .filter(|longer| all_inside && tops.len() <= NAMED && fits(longer))
             .unwrap_or(text);
@@ -123,10 +161,12 @@ fn counted(folder: &RepoPath, changes: &[Change], fits: &dyn Fn(&String) -> bool
         .filter(|(number, _)| *number > 0)
         .map(|(number, word)| format!("{number} {word}"))
         .collect();
-    Some(format!("{text} ({})", parts.join(", "))).filter(fits).unwrap_or(text)
+    Some(format!("{text} ({})", parts.join(", ")))
+        .filter(fits)
+        .unwrap_or(text)
 }
 
-/// The words for what happened to a file; `*` stands for its name.
+/// The verb for the change of a file; `*` is replaced by its name.
 fn verb(change: &Change) -> &'static str {
     match (change.before, change.after) {
         (None, _) => "add *",
@@ -159,13 +199,17 @@ fn listed(names: &[String]) -> String {
 }
 
 fn kind_of_work(changes: &[Change]) -> &'static str {
-    let all = |is: fn(&RepoPath) -> bool| !changes.is_empty() && changes.iter().all(|change| is(&change.path));
+    let all = |is: fn(&RepoPath) -> bool| {
+        !changes.is_empty() && changes.iter().all(|change| is(&change.path))
+    };
     if all(is_document) {
         "docs"
     } else if all(is_test) {
         "test"
     } else if changes.iter().any(|change| {
-        change.kind() == ChangeKind::Added && ends_with(&change.path, &SOURCE_ENDINGS) && !is_test(&change.path)
+        change.kind() == ChangeKind::Added
+            && ends_with(&change.path, &SOURCE_ENDINGS)
+            && !is_test(&change.path)
     }) {
         "feat"
     } else {
@@ -175,25 +219,33 @@ fn kind_of_work(changes: &[Change]) -> &'static str {
 
 fn is_document(path: &RepoPath) -> bool {
     let (stem, _) = stem_and_ending(path);
-    lies_in(path, &DOCUMENT_FOLDERS) || ends_with(path, &DOCUMENT_ENDINGS) || DOCUMENT_NAMES.contains(&stem.as_str())
+    lies_in(path, &DOCUMENT_FOLDERS)
+        || ends_with(path, &DOCUMENT_ENDINGS)
+        || DOCUMENT_NAMES.contains(&stem.as_str())
 }
 
 fn is_test(path: &RepoPath) -> bool {
     let (stem, ending) = stem_and_ending(path);
-    let named = ["_test", ".test", "_spec", ".spec", "-test"].iter().any(|end| stem.ends_with(end));
+    let named = ["_test", ".test", "_spec", ".spec", "-test"]
+        .iter()
+        .any(|end| stem.ends_with(end));
     let named = named || stem.starts_with("test_") || stem == "tests";
     lies_in(path, &TEST_FOLDERS) || (named && SOURCE_ENDINGS.contains(&ending.as_str()))
 }
 
 fn lies_in(path: &RepoPath, folders: &[&str]) -> bool {
-    path.parent().components().any(|part| folders.iter().any(|folder| part.eq_ignore_ascii_case(folder.as_bytes())))
+    path.parent().components().any(|part| {
+        folders
+            .iter()
+            .any(|folder| part.eq_ignore_ascii_case(folder.as_bytes()))
+    })
 }
 
 fn ends_with(path: &RepoPath, endings: &[&str]) -> bool {
     endings.contains(&stem_and_ending(path).1.as_str())
 }
 
-/// The file's name in lower case, cut at the last dot.
+/// The file's name in lower case, split at the last dot.
 fn stem_and_ending(path: &RepoPath) -> (String, String) {
     let name = String::from_utf8_lossy(path.file_name()).to_lowercase();
     match name.rsplit_once('.') {
@@ -203,13 +255,18 @@ fn stem_and_ending(path: &RepoPath) -> (String, String) {
 }
 
 fn top_folder(path: &RepoPath) -> Option<String> {
-    path.parent().components().next().map(|top| escaped(&RepoPath::from_bytes(top).to_string()))
+    path.parent()
+        .components()
+        .next()
+        .map(|top| escaped(&RepoPath::from_bytes(top).to_string()))
 }
 
-/// The deepest folder that holds all changes.
+/// The deepest folder that contains all changes.
 fn common_folder(changes: &[Change]) -> RepoPath {
     let mut changes = changes.iter();
-    let Some(first) = changes.next() else { return RepoPath::default() };
+    let Some(first) = changes.next() else {
+        return RepoPath::default();
+    };
     changes.fold(first.path.parent(), |mut folder, change| {
         while !change.path.is_inside(&folder) {
             folder = folder.parent();
@@ -218,15 +275,25 @@ fn common_folder(changes: &[Change]) -> RepoPath {
     })
 }
 
-/// The folder as a scope: short, and without anything that would end it.
+/// The folder as a scope: short, and without characters that would end it.
 fn scope(folder: &RepoPath) -> Option<String> {
     let whole = String::from_utf8_lossy(folder.as_bytes());
     let last = String::from_utf8_lossy(folder.file_name());
-    let shown = if whole.chars().count() <= SCOPE { whole } else { last };
+    let shown = if whole.chars().count() <= SCOPE {
+        whole
+    } else {
+        last
+    };
     let plain: String = shown
         .trim_start_matches('.')
         .chars()
-        .map(|c| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/') { c } else { '-' })
+        .map(|c| {
+            if c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/') {
+                c
+            } else {
+                '-'
+            }
+        })
         .take(SCOPE)
         .collect();
     Some(plain).filter(|scope| scope.contains(char::is_alphanumeric))

@@ -1,4 +1,4 @@
-//! Messages as the real git reads them.
+//! Messages as the real git parses them.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -21,7 +21,12 @@ fn git(arguments: &[&str], input: &str) -> String {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     String::from_utf8(output.stdout).unwrap()
@@ -50,15 +55,27 @@ fn id(byte: u8) -> ObjectId {
 }
 
 fn entry(byte: u8) -> Entry {
-    Entry { mode: FileMode::Regular, id: id(byte) }
+    Entry {
+        mode: FileMode::Regular,
+        id: id(byte),
+    }
 }
 
 fn change(path: &str, before: Option<Entry>, after: Option<Entry>) -> Change {
-    Change { path: RepoPath::from(path), before, after, insertions: 2, deletions: 1 }
+    Change {
+        path: RepoPath::from(path),
+        before,
+        after,
+        insertions: 2,
+        deletions: 1,
+    }
 }
 
 fn added(path: &str) -> Change {
-    Change { deletions: 0, ..change(path, None, Some(entry(9))) }
+    Change {
+        deletions: 0,
+        ..change(path, None, Some(entry(9)))
+    }
 }
 
 fn updated(path: &str) -> Change {
@@ -70,18 +87,32 @@ fn deleted(path: &str) -> Change {
 }
 
 fn parts<'a>(given: Option<&'a str>, changes: &'a [Change]) -> MessageParts<'a> {
-    MessageParts { given, operation: None, changes, directive: Some("deploy"), trailers: trailers() }
+    MessageParts {
+        given,
+        operation: None,
+        changes,
+        directive: Some("deploy"),
+        trailers: trailers(),
+    }
 }
 
 fn subject(operation: Option<&str>, changes: &[Change]) -> String {
-    let message = compose(&MessageParts { operation, ..parts(None, changes) }).unwrap();
+    let message = compose(&MessageParts {
+        operation,
+        ..parts(None, changes)
+    })
+    .unwrap();
     message.lines().next().unwrap().to_owned()
 }
 
 #[test]
 fn a_message_has_all_its_paragraphs_in_order() {
     let changes = [updated("src/a.rs"), added("src/b.rs")];
-    let message = compose(&parts(Some("fix: mend it\n\nBecause it was broken."), &changes)).unwrap();
+    let message = compose(&parts(
+        Some("fix: mend it\n\nBecause it was broken."),
+        &changes,
+    ))
+    .unwrap();
     assert_eq!(
         message,
         "fix: mend it\n\nBecause it was broken.\n\n2 files changed, 4 insertions(+), 1 deletion(-)\n\n\
@@ -96,7 +127,12 @@ fn a_message_has_all_its_paragraphs_in_order() {
 fn without_a_caller_there_is_no_footer() {
     let mut bare = parts(None, &[]);
     bare.directive = None;
-    bare.trailers = Trailers { tool: None, directive: None, undoes: vec![id(0xab)], ..trailers() };
+    bare.trailers = Trailers {
+        tool: None,
+        directive: None,
+        undoes: vec![id(0xab)],
+        ..trailers()
+    };
     let message = compose(&bare).unwrap();
     assert_eq!(
         message,
@@ -112,33 +148,77 @@ fn without_a_caller_there_is_no_footer() {
 fn a_subject_says_what_happened_and_where() {
     let cases: [(&[Change], &str); 17] = [
         (&[updated("README.md")], "docs: update `README.md`"),
-        (&[updated("docs/guide/a.md"), added("docs/guide/b/c.md")], "docs(docs/guide): update `a.md`, add `b/c.md`"),
-        (&[added("tests/it/a.rs"), updated("tests/b.rs")], "test(tests): add `it/a.rs`, update `b.rs`"),
+        (
+            &[updated("docs/guide/a.md"), added("docs/guide/b/c.md")],
+            "docs(docs/guide): update `a.md`, add `b/c.md`",
+        ),
+        (
+            &[added("tests/it/a.rs"), updated("tests/b.rs")],
+            "test(tests): add `it/a.rs`, update `b.rs`",
+        ),
         (&[added("src/lib.rs")], "feat(src): add `lib.rs`"),
         (&[updated("src/lib.rs")], "chore(src): update `lib.rs`"),
         (&[deleted("src/lib.rs")], "chore(src): delete `lib.rs`"),
-        (&[added("src/tests.rs"), updated("src/a.rs")], "chore(src): add `tests.rs`, update `a.rs`"),
-        (&[updated("web/app.test.ts")], "test(web): update `app.test.ts`"),
-        (&[added("a"), added("b"), added("c")], "chore: add `a`, `b` and `c`"),
-        (&[added("x/a"), added("x/b"), added("x/c"), added("x/d")], "chore(x): add 4 files"),
+        (
+            &[added("src/tests.rs"), updated("src/a.rs")],
+            "chore(src): add `tests.rs`, update `a.rs`",
+        ),
+        (
+            &[updated("web/app.test.ts")],
+            "test(web): update `app.test.ts`",
+        ),
+        (
+            &[added("a"), added("b"), added("c")],
+            "chore: add `a`, `b` and `c`",
+        ),
+        (
+            &[added("x/a"), added("x/b"), added("x/c"), added("x/d")],
+            "chore(x): add 4 files",
+        ),
         (
             &[added("x/a"), updated("x/b"), deleted("x/c"), added("x/d")],
             "chore(x): change 4 files (2 added, 1 updated, 1 deleted)",
         ),
         (
-            &[updated("src/a"), updated("src/b"), updated("lib/a"), updated("lib/b")],
+            &[
+                updated("src/a"),
+                updated("src/b"),
+                updated("lib/a"),
+                updated("lib/b"),
+            ],
             "chore: update 4 files in `lib` and `src`",
         ),
-        (&[updated("a"), updated("src/b"), updated("lib/a"), updated("lib/b")], "chore: update 4 files"),
         (
-            &[change("old.rs", Some(entry(7)), None), change("new.rs", None, Some(entry(7)))],
+            &[
+                updated("a"),
+                updated("src/b"),
+                updated("lib/a"),
+                updated("lib/b"),
+            ],
+            "chore: update 4 files",
+        ),
+        (
+            &[
+                change("old.rs", Some(entry(7)), None),
+                change("new.rs", None, Some(entry(7))),
+            ],
             "feat: rename `old.rs` to `new.rs`",
         ),
         (
-            &[change("x.sh", Some(entry(7)), Some(Entry { mode: FileMode::Executable, id: id(7) }))],
+            &[change(
+                "x.sh",
+                Some(entry(7)),
+                Some(Entry {
+                    mode: FileMode::Executable,
+                    id: id(7),
+                }),
+            )],
             "chore: make `x.sh` executable",
         ),
-        (&[updated(".github/workflows/ci.yml")], "chore(github/workflows): update `ci.yml`"),
+        (
+            &[updated(".github/workflows/ci.yml")],
+            "chore(github/workflows): update `ci.yml`",
+        ),
         (&[updated("a) evil: (/x")], "chore(a--evil---): update `x`"),
     ];
     for (changes, expected) in cases {
@@ -148,23 +228,50 @@ fn a_subject_says_what_happened_and_where() {
 
 #[test]
 fn the_operation_or_the_step_goes_into_the_subject() {
-    let changes = [updated("src/a.rs"), updated("src/b.rs"), updated("src/c.rs"), updated("src/d.rs")];
-    assert_eq!(subject(Some("format the sources"), &changes), "chore(src): format the sources");
-    assert_eq!(subject(Some("format"), &changes), "chore(src): update 4 files by `format`");
-    assert_eq!(subject(Some("fix(api)!: close the file"), &changes), "fix(api)!: close the file");
-    assert_eq!(subject(Some("note: a thing"), &changes), "chore(src): note: a thing");
+    let changes = [
+        updated("src/a.rs"),
+        updated("src/b.rs"),
+        updated("src/c.rs"),
+        updated("src/d.rs"),
+    ];
+    assert_eq!(
+        subject(Some("format the sources"), &changes),
+        "chore(src): format the sources"
+    );
+    assert_eq!(
+        subject(Some("format"), &changes),
+        "chore(src): update 4 files by `format`"
+    );
+    assert_eq!(
+        subject(Some("fix(api)!: close the file"), &changes),
+        "fix(api)!: close the file"
+    );
+    assert_eq!(
+        subject(Some("note: a thing"), &changes),
+        "chore(src): note: a thing"
+    );
 }
 
 #[test]
-fn a_generated_subject_is_one_short_line_whatever_the_names() {
+fn a_generated_subject_is_one_short_line_for_any_names() {
     let long = "x".repeat(300);
     let odd = RepoPath::from_bytes(&b"a\nb\xff\xe2\x80\xae"[..]);
-    let odd = Change { path: odd, ..updated("x") };
-    for changes in
-        [vec![updated(&long)], vec![updated(&format!("{long}/{long}"))], vec![odd.clone()], vec![odd, updated("y")]]
-    {
+    let odd = Change {
+        path: odd,
+        ..updated("x")
+    };
+    for changes in [
+        vec![updated(&long)],
+        vec![updated(&format!("{long}/{long}"))],
+        vec![odd.clone()],
+        vec![odd, updated("y")],
+    ] {
         for operation in [None, Some(&long[..200]), Some("several words")] {
-            let message = compose(&MessageParts { operation, ..parts(None, &changes) }).unwrap();
+            let message = compose(&MessageParts {
+                operation,
+                ..parts(None, &changes)
+            })
+            .unwrap();
             let subject = message.lines().next().unwrap();
             assert!(subject.chars().count() <= SUBJECT, "{subject}");
             assert!(!subject.chars().any(is_deceptive), "{subject}");
@@ -175,17 +282,36 @@ fn a_generated_subject_is_one_short_line_whatever_the_names() {
 
 #[test]
 fn the_stat_line_is_that_of_git() {
-    let stat = |insertions, deletions| stat_line(&[Change { insertions, deletions, ..updated("a") }]);
+    let stat = |insertions, deletions| {
+        stat_line(&[Change {
+            insertions,
+            deletions,
+            ..updated("a")
+        }])
+    };
     assert_eq!(stat(1, 2), "1 file changed, 1 insertion(+), 2 deletions(-)");
     assert_eq!(stat(3, 0), "1 file changed, 3 insertions(+)");
     assert_eq!(stat(0, 1), "1 file changed, 1 deletion(-)");
-    assert_eq!(stat(0, 0), "1 file changed, 0 insertions(+), 0 deletions(-)");
+    assert_eq!(
+        stat(0, 0),
+        "1 file changed, 0 insertions(+), 0 deletions(-)"
+    );
 }
 
 #[test]
 fn a_name_that_could_forge_is_refused() {
-    let hostile =
-        ["", " a", "a ", "a\nSigned-off-by: x", "a\rb", "a\0", "a\u{1b}[31m", "a\u{202e}b", "a\u{2028}b", "\u{feff}"];
+    let hostile = [
+        "",
+        " a",
+        "a ",
+        "a\nSigned-off-by: x",
+        "a\rb",
+        "a\0",
+        "a\u{1b}[31m",
+        "a\u{202e}b",
+        "a\u{2028}b",
+        "\u{feff}",
+    ];
     for text in hostile.into_iter().chain(["a".repeat(201).as_str()]) {
         let changed: [fn(&mut MessageParts<'_>, &str); 5] = [
             |parts, text| parts.trailers.run = text.into(),
@@ -197,21 +323,51 @@ fn a_name_that_could_forge_is_refused() {
         for change in changed {
             let mut parts = parts(None, &[]);
             change(&mut parts, text);
-            assert!(matches!(compose(&parts), Err(CheckpointError::InvalidMessage { .. })), "{text:?}");
+            assert!(
+                matches!(compose(&parts), Err(CheckpointError::InvalidMessage { .. })),
+                "{text:?}"
+            );
         }
-        let directive = MessageParts { directive: Some(text), ..parts(None, &[]) };
-        assert!(matches!(compose(&directive), Err(CheckpointError::InvalidMessage { .. })), "{text:?}");
-        let operation = MessageParts { operation: Some(text), ..parts(None, &[]) };
-        assert!(matches!(compose(&operation), Err(CheckpointError::InvalidMessage { .. })), "{text:?}");
+        let directive = MessageParts {
+            directive: Some(text),
+            ..parts(None, &[])
+        };
+        assert!(
+            matches!(
+                compose(&directive),
+                Err(CheckpointError::InvalidMessage { .. })
+            ),
+            "{text:?}"
+        );
+        let operation = MessageParts {
+            operation: Some(text),
+            ..parts(None, &[])
+        };
+        assert!(
+            matches!(
+                compose(&operation),
+                Err(CheckpointError::InvalidMessage { .. })
+            ),
+            "{text:?}"
+        );
     }
     for name in ["a]", "x] [directive: y", "["] {
-        assert!(compose(&MessageParts { directive: Some(name), ..parts(None, &[]) }).is_err());
+        assert!(
+            compose(&MessageParts {
+                directive: Some(name),
+                ..parts(None, &[])
+            })
+            .is_err()
+        );
     }
 }
 
 #[test]
 fn a_refusal_shows_the_text_escaped_and_short() {
-    let parts = MessageParts { directive: Some("a\u{1b}[2J\u{202e}"), ..parts(None, &[]) };
+    let parts = MessageParts {
+        directive: Some("a\u{1b}[2J\u{202e}"),
+        ..parts(None, &[])
+    };
     assert_eq!(
         compose(&parts).unwrap_err().to_string(),
         "the directive's name `a\\u{1b}[2J\\u{202e}` cannot be part of a commit message"
@@ -221,11 +377,22 @@ fn a_refusal_shows_the_text_escaped_and_short() {
 #[test]
 fn a_subject_that_could_forge_is_refused() {
     let long = "x".repeat(70_000);
-    for given in
-        ["", " \n\t\n", "---", "--- a/x", "Piton-Run: fake", "[directive: fake]", "Signed-off-by: x", "# x", &long]
-    {
+    for given in [
+        "",
+        " \n\t\n",
+        "---",
+        "--- a/x",
+        "Piton-Run: fake",
+        "[directive: fake]",
+        "Signed-off-by: x",
+        "# x",
+        &long,
+    ] {
         let result = compose(&parts(Some(given), &[]));
-        assert!(matches!(result, Err(CheckpointError::InvalidMessage { .. })), "{given:?}");
+        assert!(
+            matches!(result, Err(CheckpointError::InvalidMessage { .. })),
+            "{given:?}"
+        );
     }
 }
 
@@ -259,8 +426,23 @@ fn the_commit_itself_shows_only_our_trailers() {
     let message = compose(&parts(Some(given), &[])).unwrap();
     let tree = git(&["-C", at, "write-tree"], "");
     let identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
-    let commit = git(&[&["-C", at], &identity[..], &["commit-tree", tree.trim(), "-F", "-"]].concat(), &message);
-    assert_eq!(git(&["-C", at, "log", "-1", "--format=%(trailers)", commit.trim()], "").trim_end(), OURS.trim_end());
+    let commit = git(
+        &[
+            &["-C", at],
+            &identity[..],
+            &["commit-tree", tree.trim(), "-F", "-"],
+        ]
+        .concat(),
+        &message,
+    );
+    assert_eq!(
+        git(
+            &["-C", at, "log", "-1", "--format=%(trailers)", commit.trim()],
+            ""
+        )
+        .trim_end(),
+        OURS.trim_end()
+    );
     let stored = git(&["-C", at, "log", "-1", "--format=%B", commit.trim()], "");
     assert_eq!(git_trailers(&stored), OURS);
     assert_eq!(Trailers::find(&stored), Some(trailers()));
@@ -269,12 +451,18 @@ fn the_commit_itself_shows_only_our_trailers() {
 #[test]
 fn a_message_without_all_of_ours_or_with_one_twice_has_no_trailers() {
     assert_eq!(Trailers::find("x\n\nPiton-Run: a\n"), None);
-    assert_eq!(Trailers::find(&format!("x\n\n{OURS}Piton-Run: again\n")), None);
+    assert_eq!(
+        Trailers::find(&format!("x\n\n{OURS}Piton-Run: again\n")),
+        None
+    );
     assert_eq!(Trailers::find(&format!("x\n\n{OURS}\nlast words\n")), None);
-    assert_eq!(Trailers::find(&format!("x\n\n{OURS}Signed-off-by: me\n")), Some(trailers()));
+    assert_eq!(
+        Trailers::find(&format!("x\n\n{OURS}Signed-off-by: me\n")),
+        Some(trailers())
+    );
 }
 
-/// Text made of what has a meaning to git or to us.
+/// Text made of parts with a meaning for git or piton.
 fn hostile() -> impl Strategy<Value = String> {
     let pieces = [
         "\n",
@@ -321,7 +509,8 @@ fn hostile() -> impl Strategy<Value = String> {
         "-",
         "X-Y=z\n",
     ];
-    proptest::collection::vec(proptest::sample::select(pieces.to_vec()), 0..14).prop_map(|pieces| pieces.concat())
+    proptest::collection::vec(proptest::sample::select(pieces.to_vec()), 0..14)
+        .prop_map(|pieces| pieces.concat())
 }
 
 proptest! {

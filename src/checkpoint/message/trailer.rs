@@ -1,10 +1,10 @@
-//! Trailers, found exactly where `git interpret-trailers --parse` finds them.
+//! Parses trailers exactly as `git interpret-trailers --parse` does.
 //!
 //! This follows git's `trailer.c` with its default settings (comment character `#`, separator `:`).
 //! The tests compare it with the real program.
 
 const CUT_LINE: &str = "# ------------------------ >8 ------------------------\n";
-/// Lines that git itself writes: one of them makes a paragraph of trailers out of a mixed one.
+/// Lines that git itself writes: one of them makes a mixed paragraph a paragraph of trailers.
 const GENERATED: [&str; 2] = ["Signed-off-by: ", "(cherry picked from commit "];
 
 /// The trailers of a message, in order, continuation lines joined.
@@ -17,14 +17,21 @@ pub(crate) fn parse_trailers(message: &str) -> Vec<(String, String)> {
     let mut joined: Vec<String> = Vec::new();
     let mut continues = false;
     for line in lines.get(block_start(&lines)..).unwrap_or_default() {
-        if let Some(last) = joined.last_mut().filter(|_| continues && starts_with_space(line)) {
+        if let Some(last) = joined
+            .last_mut()
+            .filter(|_| continues && starts_with_space(line))
+        {
             last.push_str(line);
         } else {
             continues = separator(line).is_some();
             joined.push((*line).to_owned());
         }
     }
-    joined.iter().filter(|line| !line.starts_with('#')).filter_map(|line| read(line)).collect()
+    joined
+        .iter()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| read(line))
+        .collect()
 }
 
 fn read(line: &str) -> Option<(String, String)> {
@@ -37,13 +44,19 @@ fn read(line: &str) -> Option<(String, String)> {
         rest = after.trim_start_matches(is_space);
     }
     unfolded.push_str(rest);
-    Some((key.trim_matches(is_space).to_owned(), unfolded.trim_matches(is_space).to_owned()))
+    Some((
+        key.trim_matches(is_space).to_owned(),
+        unfolded.trim_matches(is_space).to_owned(),
+    ))
 }
 
 /// The message without a patch below it, and without the comments and conflicts at its end.
 fn log_message(message: &str) -> &str {
     let divider = line_starts(message)
-        .find(|(_, line)| line.strip_prefix("---").is_some_and(|rest| rest.starts_with(is_space)))
+        .find(|(_, line)| {
+            line.strip_prefix("---")
+                .is_some_and(|rest| rest.starts_with(is_space))
+        })
         .map_or(message.len(), |(at, _)| at);
     let mut end = divider;
     if message.starts_with(CUT_LINE) {
@@ -51,7 +64,7 @@ fn log_message(message: &str) -> &str {
     } else if let Some(at) = message.find(&format!("\n{CUT_LINE}")) {
         end = end.min(at + 1);
     }
-    // As in git, a run of comments that starts with the very first byte is no run at all.
+    // As in git, a run of comments that starts with the very first byte does not count.
     let mut comments = 0;
     let mut in_conflicts = false;
     for (at, line) in line_starts(message).take_while(|(at, _)| *at < end) {
@@ -65,7 +78,9 @@ fn log_message(message: &str) -> &str {
             in_conflicts = false;
         }
     }
-    message.get(..if comments == 0 { end } else { comments }).unwrap_or(message)
+    message
+        .get(..if comments == 0 { end } else { comments })
+        .unwrap_or(message)
 }
 
 fn line_starts(text: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -77,9 +92,12 @@ fn line_starts(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The first line of the block of trailers; the number of lines when there is none.
+/// The first line of the trailers; the number of lines if there are none.
 pub(super) fn block_start(lines: &[&str]) -> usize {
-    let title = lines.iter().position(|line| !line.starts_with('#') && is_blank(line)).unwrap_or(lines.len());
+    let title = lines
+        .iter()
+        .position(|line| !line.starts_with('#') && is_blank(line))
+        .unwrap_or(lines.len());
     let (mut trailers, mut others, mut continuations) = (0, 0, 0);
     let (mut generated, mut only_spaces) = (false, true);
     for (at, line) in lines.iter().enumerate().skip(title).rev() {
@@ -113,7 +131,7 @@ pub(super) fn block_start(lines: &[&str]) -> usize {
     lines.len()
 }
 
-/// Where the `:` after a key is.
+/// The position of the `:` after a key.
 fn separator(line: &str) -> Option<usize> {
     let mut spaces = false;
     for (at, byte) in line.bytes().enumerate() {
@@ -127,7 +145,7 @@ fn separator(line: &str) -> Option<usize> {
     None
 }
 
-/// What C calls a space in git: no vertical tab and no form feed.
+/// The spaces of git's C code: no vertical tab and no form feed.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r')
 }

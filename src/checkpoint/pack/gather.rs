@@ -1,4 +1,4 @@
-//! Objects that are stored together: in a pack if there are many, else in a file each.
+//! Collects objects to store them together: in a pack if there are many, else in separate files.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,7 +10,7 @@ use super::super::error::CheckpointError;
 use super::super::object::ObjectId;
 use super::{MANY, PackWriter, pack_all};
 
-/// Objects that are gathered until there are many.
+/// Objects that are collected until there are many.
 #[derive(Debug, Default)]
 pub(crate) struct Gathering {
     few: Vec<(ObjectId, ObjectType, Vec<u8>)>,
@@ -18,22 +18,20 @@ pub(crate) struct Gathering {
     pack: Option<PackWriter>,
 }
 
-/// What a gathering has become.
+/// The result.
 #[derive(Debug)]
 pub(crate) enum Gathered {
-    /// Not worth a pack.
+    /// Too few for a pack.
     Few(Vec<(ObjectId, ObjectType, Vec<u8>)>),
-    /// A pack to be finished.
+    /// A pack to finish.
     Pack(PackWriter),
 }
 
 impl Gathering {
-    /// Whether an object was added.
     pub(crate) fn holds(&self, id: ObjectId) -> bool {
         self.places.contains_key(&id) || self.pack.as_ref().is_some_and(|pack| pack.holds(id))
     }
 
-    /// An object that was added.
     pub(crate) fn read(&self, id: ObjectId) -> Option<(ObjectType, Vec<u8>)> {
         let few = self.places.get(&id).and_then(|at| self.few.get(*at));
         let found = few.map(|(_, kind, data)| (*kind, data.clone()));
@@ -56,23 +54,30 @@ impl Gathering {
             return Ok(());
         }
         let pack = self.pack(database)?;
-        pack_all(objects).iter().try_for_each(|object| pack.add(object))
+        pack_all(objects)
+            .iter()
+            .try_for_each(|object| pack.add(object))
     }
 
-    /// What is to be stored.
     pub(crate) fn finish(self) -> Gathered {
         self.pack.map_or(Gathered::Few(self.few), Gathered::Pack)
     }
 
-    /// The pack, begun now if it has to be.
+    /// The pack, started on the first call.
     fn pack(&mut self, database: &Path) -> Result<&mut PackWriter, CheckpointError> {
         let pack = match self.pack.take() {
             Some(pack) => pack,
             None => PackWriter::begin(database)?,
         };
         let pack = self.pack.insert(pack);
-        let few: Vec<_> = self.few.iter().map(|(id, kind, data)| (*id, *kind, data.as_slice())).collect();
-        pack_all(&few).iter().try_for_each(|object| pack.add(object))?;
+        let few: Vec<_> = self
+            .few
+            .iter()
+            .map(|(id, kind, data)| (*id, *kind, data.as_slice()))
+            .collect();
+        pack_all(&few)
+            .iter()
+            .try_for_each(|object| pack.add(object))?;
         self.few.clear();
         self.places.clear();
         Ok(pack)

@@ -1,7 +1,8 @@
-//! Writing a pack: entries first, then the sum over all of them, then the index.
+//! Writes a pack: entries first, then the checksum, then the index.
 //!
-//! Nothing reads a pack before its index has its final name, which comes last. What a killed process leaves behind
-//! is named [`UNFINISHED`], or is a pack without an index; both are removed by the sweep.
+//! A pack is invisible until its index gets its final name, which happens last. A killed process
+//! leaves a file with the prefix [`UNFINISHED`], or a pack without an index; the sweep removes
+//! both.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -20,25 +21,29 @@ use super::{INDEX_MAGIC, LARGE_OFFSET, PACK_MAGIC, PREFIX, UNFINISHED, decode};
 use crate::disk::Disk;
 use crate::failpoint::failpoint;
 
-/// So many bytes are written to the file at once.
+/// The size of a write.
 const CHUNK: usize = 1 << 20;
 
-/// An object as a pack holds it.
+/// An object in its packed form.
 #[derive(Debug)]
 pub(crate) struct Packed {
     pub(crate) id: ObjectId,
-    /// Its kind and size, then its deflated content.
+    /// Its kind and size, then its compressed content.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Deflates many objects on all cores.
+/// Compresses many objects on all cores.
 pub(crate) fn pack_all(objects: &[(ObjectId, ObjectType, &[u8])]) -> Vec<Packed> {
     let compressor = || Compress::new(Compression::fast(), true);
     let pack = |compress: &mut Compress, (id, kind, data): &(ObjectId, ObjectType, &[u8])| Packed {
         id: *id,
         bytes: encode(*kind, data, compress),
     };
-    objects.par_iter().with_min_len(32).map_init(compressor, pack).collect()
+    objects
+        .par_iter()
+        .with_min_len(32)
+        .map_init(compressor, pack)
+        .collect()
 }
 
 fn encode(kind: ObjectType, data: &[u8], compress: &mut Compress) -> Vec<u8> {
@@ -62,7 +67,7 @@ fn encode(kind: ObjectType, data: &[u8], compress: &mut Compress) -> Vec<u8> {
     compress.reset();
     let mut rest = data;
     loop {
-        // Room for more than is ever needed at once: the compressor fills what there is.
+        // Reserve more than is ever needed at once: the compressor fills the available space.
         bytes.reserve(rest.len() / 2 + 64);
         let before = compress.total_in();
         let status = compress.compress_vec(rest, &mut bytes, FlushCompress::Finish);
@@ -80,32 +85,39 @@ pub(crate) struct PackWriter {
     folder: PathBuf,
     temporary: PathBuf,
     file: File,
-    /// What is not in the file yet.
+    /// Bytes that are not in the file yet.
     buffer: Vec<u8>,
     written: u64,
-    items: Vec<Item>,
+    items: Vec<PackedObject>,
     places: HashMap<ObjectId, usize>,
 }
 
 #[derive(Debug)]
-struct Item {
+struct PackedObject {
     id: ObjectId,
     offset: u64,
     sum: u32,
 }
 
 impl PackWriter {
-    /// Begins a pack in the `pack` folder of an object database.
+    /// Starts a pack in the `pack` folder of an object database.
     pub(crate) fn begin(objects: &Path) -> Result<Self, CheckpointError> {
         let folder = objects.join("pack");
         fs::create_dir_all(&folder).map_err(CheckpointError::io("make the folder", &folder))?;
         let temporary = folder.join(UNFINISHED.to_owned() + &temporary_name());
         let file = create(&temporary)?;
         let buffer = [PACK_MAGIC.as_slice(), &[0; 4]].concat();
-        Ok(Self { folder, temporary, file, buffer, written: 0, items: Vec::new(), places: HashMap::new() })
+        Ok(Self {
+            folder,
+            temporary,
+            file,
+            buffer,
+            written: 0,
+            items: Vec::new(),
+            places: HashMap::new(),
+        })
     }
 
-    /// Whether nothing was added.
     pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -115,7 +127,6 @@ impl PackWriter {
         self.items.iter().map(|item| item.id)
     }
 
-    /// Whether an object was added.
     pub(crate) fn holds(&self, id: ObjectId) -> bool {
         self.places.contains_key(&id)
     }
@@ -127,28 +138,39 @@ impl PackWriter {
         }
         self.places.insert(object.id, self.items.len());
         let offset = self.written + self.buffer.len() as u64;
-        self.items.push(Item { id: object.id, offset, sum: crc32fast::hash(&object.bytes) });
+        self.items.push(PackedObject {
+            id: object.id,
+            offset,
+            sum: crc32fast::hash(&object.bytes),
+        });
         self.buffer.extend_from_slice(&object.bytes);
-        if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
+        if self.buffer.len() >= CHUNK {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
-    /// An object that was added.
     pub(crate) fn read(&self, id: ObjectId) -> Option<(ObjectType, Vec<u8>)> {
         let at = *self.places.get(&id)?;
         let begin = self.items.get(at)?.offset;
-        let end = self.items.get(at + 1).map_or(self.written + self.buffer.len() as u64, |next| next.offset);
+        let end = self
+            .items
+            .get(at + 1)
+            .map_or(self.written + self.buffer.len() as u64, |next| next.offset);
         let length = usize::try_from(end - begin).ok()?;
         if begin >= self.written {
             let at = usize::try_from(begin - self.written).ok()?;
             return decode(self.buffer.get(at..at + length)?);
         }
-        // The buffer is written as a whole, so that no object is on both sides.
+        // The buffer is written as a whole, so that an object is either in the buffer or in the
+        // file.
         let mut bytes = vec![0; length];
         self.file.read_exact_at(&mut bytes, begin).ok()?;
         decode(&bytes)
     }
 
-    /// Finishes the pack: both its files are on disk and have their names. Returns the `.pack` file.
+    /// Finishes the pack: both files are on disk and have their names. Returns the `.pack` file.
     ///
     /// `guard` is called with that file before git can find it.
     pub(crate) fn finish(
@@ -157,21 +179,30 @@ impl PackWriter {
         guard: &dyn Fn(&Path) -> Result<(), CheckpointError>,
     ) -> Result<PathBuf, CheckpointError> {
         self.flush()?;
-        // In the order of their names from here on, as the index has them.
+        // Sort by id from here on, as in the index.
         self.items.sort_unstable_by_key(|item| item.id);
         let writing = || CheckpointError::io("write", &self.temporary);
-        let count = u32::try_from(self.items.len()).unwrap_or(u32::MAX).to_be_bytes();
-        self.file.write_all_at(&count, PACK_MAGIC.len() as u64).map_err(writing())?;
+        let count = u32::try_from(self.items.len())
+            .unwrap_or(u32::MAX)
+            .to_be_bytes();
+        self.file
+            .write_all_at(&count, PACK_MAGIC.len() as u64)
+            .map_err(writing())?;
         let sum = self.sum().map_err(writing())?;
-        self.file.write_all_at(sum.as_bytes(), self.written).map_err(writing())?;
+        self.file
+            .write_all_at(sum.as_bytes(), self.written)
+            .map_err(writing())?;
         let pack = self.folder.join(format!("{PREFIX}{sum}.pack"));
         let index = pack.with_extension("idx");
-        // It names the pack, so that a pack can be removed whose process was killed before this.
-        let unfinished_index = self.folder.join(format!("{UNFINISHED}{}_{sum}", temporary_name()));
+        // Its name contains the pack, so that the pack of a killed process can be removed.
+        let unfinished_index = self
+            .folder
+            .join(format!("{UNFINISHED}{}_{sum}", temporary_name()));
         let mut index_file = create(&unfinished_index)?;
         let indexing = || CheckpointError::io("write", &unfinished_index);
         index_file.write_all(&self.index(sum)).map_err(indexing())?;
-        // The bytes before the names: a name with half of a file would be taken for a damaged pack.
+        // Sync the bytes before the names: a truncated file with its final name would look like a
+        // damaged pack.
         disk.bring(&self.file).map_err(writing())?;
         disk.bring(&index_file).map_err(indexing())?;
         failpoint("pack-written");
@@ -180,23 +211,30 @@ impl PackWriter {
         failpoint("pack-named");
         fs::rename(&unfinished_index, &index).map_err(CheckpointError::io("write", &index))?;
         failpoint("pack-indexed");
-        disk.stage_folder(&self.folder).map_err(CheckpointError::io("write to disk", &self.folder))?;
+        disk.stage_folder(&self.folder)
+            .map_err(CheckpointError::io("write to disk", &self.folder))?;
         Ok(pack)
     }
 
     fn flush(&mut self) -> Result<(), CheckpointError> {
-        self.file.write_all_at(&self.buffer, self.written).map_err(CheckpointError::io("write", &self.temporary))?;
+        self.file
+            .write_all_at(&self.buffer, self.written)
+            .map_err(CheckpointError::io("write", &self.temporary))?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
     }
 
-    /// How the objects are named, which all are in the same way.
+    /// The common format of the ids.
     fn format(&self) -> ObjectFormat {
-        self.items.first().map(|item| item.id.format()).unwrap_or_default()
+        self.items
+            .first()
+            .map(|item| item.id.format())
+            .unwrap_or_default()
     }
 
-    /// The sum of everything in the file. It begins with the number of objects, which was not known before.
+    /// The checksum of the file. The file begins with the number of objects, which is known only
+    /// now.
     fn sum(&self) -> std::io::Result<ObjectId> {
         let mut sum = self.format().hasher();
         let mut chunk = vec![0; CHUNK];
@@ -214,14 +252,23 @@ impl PackWriter {
         let mut bytes = INDEX_MAGIC.to_vec();
         let mut at = 0;
         for first in 0..=u8::MAX {
-            at += self.items.iter().skip(at).take_while(|item| item.id.as_bytes().first() == Some(&first)).count();
+            at += self
+                .items
+                .iter()
+                .skip(at)
+                .take_while(|item| item.id.as_bytes().first() == Some(&first))
+                .count();
             bytes.extend(u32::try_from(at).unwrap_or(u32::MAX).to_be_bytes());
         }
-        self.items.iter().for_each(|item| bytes.extend(item.id.as_bytes()));
+        self.items
+            .iter()
+            .for_each(|item| bytes.extend(item.id.as_bytes()));
         bytes.extend(self.items.iter().flat_map(|item| item.sum.to_be_bytes()));
         let mut large: Vec<u64> = Vec::new();
         for item in &self.items {
-            let small = u32::try_from(item.offset).ok().filter(|offset| offset & LARGE_OFFSET == 0);
+            let small = u32::try_from(item.offset)
+                .ok()
+                .filter(|offset| offset & LARGE_OFFSET == 0);
             bytes.extend(small.map_or_else(
                 || {
                     large.push(item.offset);
@@ -239,17 +286,27 @@ impl PackWriter {
 }
 
 impl Drop for PackWriter {
-    /// Removes what was not finished; after `finish` the file has another name.
+    /// Removes an unfinished file; after `finish` it has another name.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.temporary);
     }
 }
 
 fn create(path: &Path) -> Result<File, CheckpointError> {
-    let open = || OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o444).open(path);
+    let open = || {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o444)
+            .open(path)
+    };
     let opened = match open() {
-        // A killed process had the same number.
-        Err(err) if err.kind() == std::io::ErrorKind::PermissionDenied => fs::remove_file(path).and_then(|()| open()),
+        // A killed process had the same id.
+        Err(err) if err.kind() == std::io::ErrorKind::PermissionDenied => {
+            fs::remove_file(path).and_then(|()| open())
+        }
         opened => opened,
     };
     opened.map_err(CheckpointError::io("write", path))

@@ -1,4 +1,4 @@
-//! The permission bits of a work tree, folded into the usual ones and the exceptions.
+//! Condenses the permission bits of a work tree to defaults and exceptions.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use super::super::path::RepoPath;
 use super::super::snapshot::Permissions;
 use super::Executable;
 
-/// The bits that a scan met, folder by folder.
+/// The bits in a scan, folder by folder.
 #[derive(Debug, Default)]
 pub(super) struct PermissionNotes {
     folders: Vec<FolderNotes>,
 }
 
-/// The bits of what lies directly in one folder, and of the folder.
+/// The bits of one folder and its direct entries.
 ///
-/// Which value is the usual one is known at the end only, so every name is kept; all of them
-/// in one piece of memory, since nearly all will turn out to be usual.
+/// The defaults are known only at the end, so every name is kept; all in one allocation, since
+/// nearly all will have the default.
 #[derive(Debug, Default)]
 pub(super) struct FolderNotes {
-    /// The folder with a `/` at its end.
+    /// The folder with a trailing `/`.
     prefix: Vec<u8>,
-    /// The bits of the folder; none for the top.
+    /// The bits of the folder; `None` for the top.
     folder: Option<u32>,
     names: Vec<u8>,
     /// The ends of the names and the bits.
@@ -29,10 +29,14 @@ pub(super) struct FolderNotes {
 
 impl FolderNotes {
     pub(super) fn new(prefix: &[u8], folder: Option<u32>) -> Self {
-        Self { prefix: prefix.to_owned(), folder, ..Self::default() }
+        Self {
+            prefix: prefix.to_owned(),
+            folder,
+            ..Self::default()
+        }
     }
 
-    /// Notes the bits of a file in the folder.
+    /// Adds a file in the folder.
     pub(super) fn file(&mut self, name: &[u8], permissions: u32) {
         self.names.extend_from_slice(name);
         self.files.push((self.names.len(), permissions));
@@ -57,8 +61,8 @@ impl PermissionNotes {
         self.folders.extend(more.folders);
     }
 
-    /// The most frequent value of each class (the smallest of equally frequent ones), and what differs.
-    /// Where the bits say nothing about what is executable, all files are one class.
+    /// The most frequent value of each class (the smallest of equally frequent ones), and the
+    /// exceptions. If the bits do not tell what is executable, all files are one class.
     pub(super) fn fold(&self, executable: Executable) -> Permissions {
         let is_executable = |bits: u32| executable == Executable::FromDisk && bits & 0o100 != 0;
         let mut files = BTreeMap::<u32, usize>::new();
@@ -83,12 +87,21 @@ impl PermissionNotes {
         for notes in &self.folders {
             if let Some(permissions) = notes.folder.filter(|bits| *bits != folded.folder) {
                 let path = notes.prefix.strip_suffix(b"/").unwrap_or(&notes.prefix);
-                folded.exceptions.insert(RepoPath::from_bytes(path), permissions);
+                folded
+                    .exceptions
+                    .insert(RepoPath::from_bytes(path), permissions);
             }
             for (name, permissions) in notes.files() {
-                let usual = if is_executable(permissions) { folded.executable } else { folded.file };
+                let usual = if is_executable(permissions) {
+                    folded.executable
+                } else {
+                    folded.file
+                };
                 if permissions != usual {
-                    folded.exceptions.insert(RepoPath::from_bytes([&notes.prefix, name].concat()), permissions);
+                    folded.exceptions.insert(
+                        RepoPath::from_bytes([&notes.prefix, name].concat()),
+                        permissions,
+                    );
                 }
             }
         }
@@ -97,6 +110,11 @@ impl PermissionNotes {
 }
 
 fn most_frequent(counts: &BTreeMap<u32, usize>, class: impl Fn(u32) -> bool) -> Option<u32> {
-    let members = counts.iter().filter(|(permissions, _)| class(**permissions));
-    members.rev().max_by_key(|(_, count)| **count).map(|(permissions, _)| *permissions)
+    let members = counts
+        .iter()
+        .filter(|(permissions, _)| class(**permissions));
+    members
+        .rev()
+        .max_by_key(|(_, count)| **count)
+        .map(|(permissions, _)| *permissions)
 }

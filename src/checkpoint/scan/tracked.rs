@@ -1,4 +1,4 @@
-//! What the scan asks of the user's index: its entries in the order of their paths.
+//! Access to the user's index for the scan: its entries sorted by path.
 
 use std::ops::Range;
 
@@ -8,9 +8,8 @@ use super::super::stat::Stat;
 
 /// The tracked files.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tracked<'i>(&'i Index);
+pub(crate) struct TrackedFiles<'i>(&'i Index);
 
-/// One of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrackedFile {
     pub(crate) stat: Stat,
@@ -18,34 +17,31 @@ pub(crate) struct TrackedFile {
     pub(crate) id: ObjectId,
     /// The user told git not to look at it: skip-worktree or assume-unchanged.
     pub(crate) overlooked: bool,
-    /// It is announced only (`git add -N`); the index has no content of it.
+    /// A `git add -N` entry; the index does not have its content.
     pub(crate) intent_to_add: bool,
-    /// It was changed so shortly before the index was written that its stat proves nothing.
+    /// It changed so shortly before the index was written that its stat fields prove nothing.
     pub(crate) racy: bool,
 }
 
-impl<'i> Tracked<'i> {
+impl<'i> TrackedFiles<'i> {
     /// The files of an index without conflicts.
     pub(crate) fn of(index: &'i Index) -> Self {
         Self(index)
     }
 
-    /// How objects are named.
     pub(super) fn format(self) -> ObjectFormat {
         self.0.format()
     }
 
-    /// How many there are.
     pub(super) fn len(self) -> usize {
         self.0.len()
     }
 
-    /// The path of one; nothing past the end.
+    /// The path of an entry; empty past the end.
     pub(super) fn path(self, at: usize) -> &'i [u8] {
         self.0.path(at)
     }
 
-    /// One of them.
     pub(super) fn entry(self, at: usize) -> Option<TrackedFile> {
         let entry = self.0.get(at)?;
         Some(TrackedFile {
@@ -58,7 +54,7 @@ impl<'i> Tracked<'i> {
         })
     }
 
-    /// Where a path is.
+    /// The position of a path.
     pub(super) fn find(self, path: &[u8]) -> Option<usize> {
         self.0.find(path)
     }
@@ -70,15 +66,20 @@ impl<'i> Tracked<'i> {
 }
 
 impl TrackedFile {
-    /// Whether a file with this stat and mode is certainly the one that the index knows.
+    /// Whether a file with these stat fields and this mode certainly has the content in the index.
     pub(super) fn is_proved_by(&self, mode: FileMode, stat: &Stat) -> bool {
         !self.racy && self.mode == mode && self.looks_like(stat)
     }
 
-    /// Whether the stat is the recorded one. The device is not compared: it changes when a machine starts.
+    /// Whether the stat fields match. The device is not compared, because it changes on a reboot.
     pub(super) fn looks_like(&self, stat: &Stat) -> bool {
-        // Git empties the size of an entry that it cannot vouch for; an empty file would match it.
+        // Git sets the size of an entry that it cannot confirm to 0, which an empty file would
+        // match.
         let vouched = self.stat.size != 0 || self.id.is_empty_blob();
-        vouched && Stat { device: stat.device, ..self.stat } == *stat
+        vouched
+            && Stat {
+                device: stat.device,
+                ..self.stat
+            } == *stat
     }
 }

@@ -1,9 +1,10 @@
-//! The walk over all folders, each against its own stretch of the index.
+//! Walks over all folders, each compared with its range of the index.
 //!
-//! Every folder is a task of its own with an open descriptor; its entries are put in the order of
-//! the index, so that both are read side by side once. A folder that goes away meanwhile is gone;
-//! what turns from a folder into a file is looked at again.
+//! Every folder is a separate task with an open descriptor; its entries are sorted like the index,
+//! so that both are read in parallel once. A folder that disappears meanwhile is gone; a folder
+//! that turns into a file is checked again.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,32 +12,34 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::Scope;
-use rustix::fs::{AtFlags, Mode, OFlags, fstat, openat, statat};
+use rustix::fs::{AtFlags, Mode, OFlags, fstat, statat};
 use rustix::io::Errno;
 
 use super::super::error::CheckpointError;
-use super::super::ignore::{FolderRules, IgnoreRules, Kind, Patterns};
-use super::super::object::FileMode;
+use super::super::ignore::{FolderRules, IgnoreRules, PathKind, Patterns};
+use super::super::no_follow::{PathState, WorkTree, is_safe_name};
+use super::super::object::{FileMode, ObjectId};
 use super::super::path::RepoPath;
 use super::super::snapshot::{LeftOut, LeftOutReason};
-use super::super::worktree::{Found, WorkTree, is_safe_name};
+use super::super::stat::Stat;
 use super::cache::StatCache;
-use super::content::Pending;
-use super::listing::{Item, ItemFound, Listing, order};
+use super::content::PendingFile;
+use super::listing::{FolderListing, ItemFound, ListedEntry, order};
 use super::permission::{FolderNotes, PermissionNotes};
-use super::tracked::{Tracked, TrackedFile};
-use super::{Executable, Large, Options, Symlinks, TrustIndex};
+use super::tracked::{TrackedFile, TrackedFiles};
+use super::{Executable, Large, ScanOptions, Symlinks, TrustIndex};
+use crate::system_call::openat;
 
-/// Git does not read larger files of patterns either.
+/// Git does not read larger ignore files either.
 const MAX_IGNORE_FILE: u64 = 100 << 20;
 
-/// What the walk found out.
+/// The results of the walk.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
-    /// Tracked files that are not there, by their place in the index.
+pub(super) struct WalkFindings {
+    /// Missing tracked files, by their position in the index.
     pub(super) gone: Vec<usize>,
-    /// Files that the index cannot answer for.
-    pub(super) pending: Vec<Pending>,
+    /// Files that the index cannot confirm.
+    pub(super) pending: Vec<PendingFile>,
     pub(super) permissions: PermissionNotes,
     pub(super) empty_folders: Vec<RepoPath>,
     pub(super) left_out: Vec<LeftOut>,
@@ -46,30 +49,33 @@ pub(super) struct Findings {
     pub(super) rules: Vec<(RepoPath, Arc<Patterns>)>,
 }
 
-struct Walk<'w> {
-    tracked: Tracked<'w>,
+struct ScanWalk<'w> {
+    tracked: TrackedFiles<'w>,
     cache: &'w StatCache,
     rules: &'w IgnoreRules,
-    options: &'w Options,
-    outcome: Mutex<Result<Findings, CheckpointError>>,
+    options: &'w ScanOptions,
+    /// The positions of files that an earlier scan found with other bytes than those in the index: git converted them when
+    /// they were staged, by attributes that may be gone since.
+    converted: BTreeSet<usize>,
+    outcome: Mutex<Result<WalkFindings, CheckpointError>>,
 }
 
-/// A folder to go into.
-struct Folder {
+/// A folder to walk.
+struct PendingFolder {
     parent: Arc<OwnedFd>,
-    /// With a `/` at the end.
+    /// With a trailing `/`.
     prefix: Vec<u8>,
     /// The tracked files below it.
     range: Range<usize>,
     above: FolderRules,
-    reach: Reach,
+    reach: WalkScope,
 }
 
-/// What counts in a folder.
+/// Which files count in a folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum WalkScope {
     Everything,
-    /// The folder is ignored, or a repository of its own, and holds tracked files nevertheless.
+    /// The folder is ignored, or a nested repository, but contains tracked files.
     TrackedOnly,
 }
 
@@ -78,50 +84,79 @@ struct Visit<'v> {
     prefix: &'v [u8],
     range: Range<usize>,
     rules: FolderRules,
-    reach: Reach,
+    reach: WalkScope,
     notes: FolderNotes,
-    findings: Findings,
-    below: Vec<Folder>,
+    findings: WalkFindings,
+    below: Vec<PendingFolder>,
 }
 
-/// Walks over the whole work tree.
 pub(super) fn walk(
     work_tree: &WorkTree,
-    tracked: Tracked<'_>,
+    tracked: TrackedFiles<'_>,
     cache: &StatCache,
     rules: &IgnoreRules,
-    options: &Options,
-) -> Result<Findings, CheckpointError> {
-    let outcome = Mutex::new(Ok(Findings::default()));
-    let walk = Walk { tracked, cache, rules, options, outcome };
+    options: &ScanOptions,
+) -> Result<WalkFindings, CheckpointError> {
+    let outcome = Mutex::new(Ok(WalkFindings::default()));
+    let walk = ScanWalk {
+        tracked,
+        cache,
+        rules,
+        options,
+        converted: converted(tracked, cache, options),
+        outcome,
+    };
     rayon::scope(|scope| {
-        // Opened anew: reading a folder moves a position that all copies of a descriptor share.
+        // Open it again: reading a folder moves a position that all copies of a descriptor share.
         let top = openat(work_tree.fd(), c".", FOLDER, Mode::empty());
         walk.note(top.map_err(|err| unreadable(b"", err)).and_then(|fd| {
             let range = 0..tracked.len();
-            let visit = Visit::new(b"", None, range, FolderRules::default(), Reach::Everything);
+            let visit = Visit::new(
+                b"",
+                None,
+                range,
+                FolderRules::default(),
+                WalkScope::Everything,
+            );
             walk.visit(scope, &Arc::new(fd), visit)
         }));
     });
-    walk.outcome.into_inner().unwrap_or_else(PoisonError::into_inner)
+    walk.outcome
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The mode of a file in a tree.
-pub(super) fn file_mode(options: &Options, permissions: u32, tracked: Option<TrackedFile>) -> FileMode {
-    if options.symlinks == Symlinks::Files && tracked.is_some_and(|entry| entry.mode == FileMode::Symlink) {
+pub(super) fn file_mode(
+    options: &ScanOptions,
+    permissions: u32,
+    tracked: Option<TrackedFile>,
+) -> FileMode {
+    if options.symlinks == Symlinks::Files
+        && tracked.is_some_and(|entry| entry.mode == FileMode::Symlink)
+    {
         return FileMode::Symlink;
     }
     let is_executable = match (options.executable, tracked) {
         (Executable::FromDisk, _) => permissions & 0o100 != 0,
-        (Executable::FromIndex, tracked) => tracked.is_some_and(|entry| entry.mode == FileMode::Executable),
+        (Executable::FromIndex, tracked) => {
+            tracked.is_some_and(|entry| entry.mode == FileMode::Executable)
+        }
     };
-    if is_executable { FileMode::Executable } else { FileMode::Regular }
+    if is_executable {
+        FileMode::Executable
+    } else {
+        FileMode::Regular
+    }
 }
 
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
-impl Walk<'_> {
-    fn note(&self, result: Result<Findings, CheckpointError>) {
+impl ScanWalk<'_> {
+    fn note(&self, result: Result<WalkFindings, CheckpointError>) {
         let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         match (&mut *outcome, result) {
             (Ok(all), Ok(more)) => all.extend(more),
@@ -131,39 +166,64 @@ impl Walk<'_> {
     }
 
     fn has_failed(&self) -> bool {
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).is_err()
+        self.outcome
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_err()
     }
 
     /// Opens a folder and compares it.
-    fn folder<'s>(&'s self, scope: &Scope<'s>, folder: &Folder) {
+    fn folder<'s>(&'s self, scope: &Scope<'s>, folder: &PendingFolder) {
         if self.has_failed() {
             return;
         }
         let path = folder.prefix.strip_suffix(b"/").unwrap_or(&folder.prefix);
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let start = |permissions| {
-            Visit::new(&folder.prefix, permissions, folder.range.clone(), folder.above.clone(), folder.reach)
+            Visit::new(
+                &folder.prefix,
+                permissions,
+                folder.range.clone(),
+                folder.above.clone(),
+                folder.reach,
+            )
         };
-        let opened = openat(&*folder.parent, OsStr::from_bytes(name), FOLDER, Mode::empty())
-            .and_then(|fd| Ok((fstat(&fd)?.st_mode & 0o7777, fd)));
+        let opened = openat(
+            &*folder.parent,
+            OsStr::from_bytes(name),
+            FOLDER,
+            Mode::empty(),
+        )
+        .and_then(|fd| Ok((fstat(&fd)?.st_mode & 0o7777, fd)));
         self.note(match opened {
             Ok((permissions, fd)) => self.visit(scope, &Arc::new(fd), start(Some(permissions))),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
                 let mut visit = start(None);
                 self.gone_below(&mut visit, folder.range.clone());
-                // Where it was a folder there may be a file by now.
-                let found = statat(&*folder.parent, OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW);
-                if let Ok(found @ (Found::File { .. } | Found::Symlink { .. })) = found.map(|stat| Found::of(&stat)) {
+                // The folder may be a file by now.
+                let found = statat(
+                    &*folder.parent,
+                    OsStr::from_bytes(name),
+                    AtFlags::SYMLINK_NOFOLLOW,
+                );
+                if let Ok(found @ (PathState::File { .. } | PathState::Symlink { .. })) =
+                    found.map(|stat| PathState::of(&stat))
+                {
                     let prefix = path.strip_suffix(name).unwrap_or_default();
                     let (above, notes) = (visit.rules.clone(), FolderNotes::new(prefix, None));
-                    let mut parent = Visit { prefix, rules: above, notes, ..visit };
+                    let mut parent = Visit {
+                        prefix,
+                        rules: above,
+                        notes,
+                        ..visit
+                    };
                     self.file(&mut parent, name, found, self.tracked.find(path));
                     visit = parent;
                 }
                 visit.findings.permissions.push(visit.notes);
                 Ok(visit.findings)
             }
-            // Git cannot look into it either, and leaves it out.
+            // Git cannot read it either, and skips it.
             Err(Errno::ACCESS | Errno::PERM) if folder.range.is_empty() => {
                 let mut visit = start(None);
                 visit.left_out(path.to_vec(), LeftOutReason::Unreadable);
@@ -173,29 +233,46 @@ impl Walk<'_> {
         });
     }
 
-    /// Compares an open folder with the index and sends others into the folders below.
+    /// Compares an open folder with the index and spawns tasks for its subfolders.
     fn visit<'s>(
         &'s self,
         scope: &Scope<'s>,
         fd: &Arc<OwnedFd>,
         mut visit: Visit<'_>,
-    ) -> Result<Findings, CheckpointError> {
-        let listing = Listing::read(fd).map_err(|err| unreadable(visit.prefix, err))?;
+    ) -> Result<WalkFindings, CheckpointError> {
+        let listing = FolderListing::read(fd).map_err(|err| unreadable(visit.prefix, err))?;
         let path = RepoPath::from_bytes(visit.prefix.strip_suffix(b"/").unwrap_or(visit.prefix));
-        let holds_git = [Kind::File, Kind::Folder].iter().any(|kind| listing.find(b".git", *kind).is_some());
+        let holds_git = [PathKind::File, PathKind::Folder]
+            .iter()
+            .any(|kind| listing.find(b".git", *kind).is_some());
         if !visit.prefix.is_empty() && holds_git {
-            visit.findings.left_out.push(LeftOut { path: path.clone(), reason: LeftOutReason::NestedRepository });
-            visit.reach = Reach::TrackedOnly;
+            visit.findings.left_out.push(LeftOut {
+                path: path.clone(),
+                held: false,
+                reason: LeftOutReason::NestedRepository,
+            });
+            visit.reach = WalkScope::TrackedOnly;
             if visit.range.is_empty() {
                 return Ok(visit.findings);
             }
         }
-        if listing.items.is_empty() && visit.reach == Reach::Everything && !path.is_top() {
+        if listing.items.is_empty() && visit.reach == WalkScope::Everything && !path.is_top() {
             visit.findings.empty_folders.push(path.clone());
         }
-        let attributes = listing.find(b".gitattributes", Kind::File).and_then(|at| listing.items.get(at));
-        if matches!(attributes, Some(Item { found: ItemFound::Other(Found::File { .. }), .. })) {
-            visit.findings.attribute_files.push(path.join(b".gitattributes"));
+        let attributes = listing
+            .find(b".gitattributes", PathKind::File)
+            .and_then(|at| listing.items.get(at));
+        if matches!(
+            attributes,
+            Some(ListedEntry {
+                found: ItemFound::Other(PathState::File { .. }),
+                ..
+            })
+        ) {
+            visit
+                .findings
+                .attribute_files
+                .push(path.join(b".gitattributes"));
         }
         self.enter_rules(fd, &listing, &path, &mut visit)?;
         self.compare(&listing, fd, &mut visit)?;
@@ -209,30 +286,41 @@ impl Walk<'_> {
     fn enter_rules(
         &self,
         fd: &Arc<OwnedFd>,
-        listing: &Listing,
+        listing: &FolderListing,
         path: &RepoPath,
         visit: &mut Visit<'_>,
     ) -> Result<(), CheckpointError> {
         let mut read = None;
-        if let Some(item) = listing.find(b".gitignore", Kind::File).and_then(|at| listing.items.get(at))
-            && let ItemFound::Other(Found::File { size, .. }) = item.found
+        if let Some(item) = listing
+            .find(b".gitignore", PathKind::File)
+            .and_then(|at| listing.items.get(at))
+            && let ItemFound::Other(PathState::File { size, .. }) = item.found
             && size <= MAX_IGNORE_FILE
             && self.rules.wants_file_of(path.as_bytes())
         {
             let file = path.join(b".gitignore");
-            let bytes = read_in(fd, b".gitignore").map_err(|err| unreadable(file.as_bytes(), err))?;
+            let bytes =
+                read_in(fd, b".gitignore").map_err(|err| unreadable(file.as_bytes(), err))?;
             read = bytes.map(|bytes| Arc::new(Patterns::parse(&bytes)));
         }
         visit.rules = self.rules.enter(&visit.rules, visit.prefix, read.as_ref());
-        visit.findings.rules.extend(read.map(|patterns| (path.clone(), patterns)));
+        visit
+            .findings
+            .rules
+            .extend(read.map(|patterns| (path.clone(), patterns)));
         Ok(())
     }
 
-    /// Reads the entries of the folder and of the index side by side.
-    fn compare(&self, listing: &Listing, fd: &Arc<OwnedFd>, visit: &mut Visit<'_>) -> Result<(), CheckpointError> {
+    /// Reads the entries of the folder and of the index in parallel.
+    fn compare(
+        &self,
+        listing: &FolderListing,
+        fd: &Arc<OwnedFd>,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), CheckpointError> {
         let end = visit.range.end;
         let mut at = visit.range.start;
-        // Folders whose own name is in the index: submodules, and what the user told git to overlook.
+        // Folders with an index entry of their own: submodules, and overlooked paths.
         let mut taken: Vec<(usize, usize)> = Vec::new();
         for (number, item) in listing.items.iter().enumerate() {
             let name = listing.name(item);
@@ -240,7 +328,9 @@ impl Walk<'_> {
             while at < end {
                 let (tracked_name, kind) = self.child(at, visit.prefix);
                 match order((tracked_name, kind), (name, item.kind())) {
-                    std::cmp::Ordering::Less => at = self.missing(at, tracked_name, kind, listing, &mut taken, visit),
+                    std::cmp::Ordering::Less => {
+                        at = self.missing(at, tracked_name, kind, listing, &mut taken, visit);
+                    }
                     std::cmp::Ordering::Equal => {
                         let next = self.after(at, tracked_name, kind, visit);
                         matched = Some(at..next);
@@ -253,15 +343,22 @@ impl Walk<'_> {
             match &item.found {
                 ItemFound::Nothing => self.gone_below(visit, matched.unwrap_or(0..0)),
                 ItemFound::Failed(Errno::ACCESS | Errno::PERM) if matched.is_none() => {
-                    if visit.reach == Reach::Everything {
+                    if visit.reach == WalkScope::Everything {
                         visit.left_out([visit.prefix, name].concat(), LeftOutReason::Unreadable);
                     }
                 }
-                ItemFound::Failed(err) => return Err(unreadable(&[visit.prefix, name].concat(), *err)),
+                ItemFound::Failed(err) => {
+                    return Err(unreadable(&[visit.prefix, name].concat(), *err));
+                }
                 ItemFound::Other(_) | ItemFound::Folder if name == b".git" => {}
-                ItemFound::Other(found) => self.file(visit, name, *found, matched.map(|range| range.start)),
+                ItemFound::Other(found) => {
+                    self.file(visit, name, *found, matched.map(|range| range.start));
+                }
                 ItemFound::Folder => {
-                    let own = taken.iter().find(|(item, _)| *item == number).map(|(_, at)| *at);
+                    let own = taken
+                        .iter()
+                        .find(|(item, _)| *item == number)
+                        .map(|(_, at)| *at);
                     self.go_below(visit, fd, name, matched.unwrap_or(0..0), own);
                 }
             }
@@ -274,36 +371,45 @@ impl Walk<'_> {
     }
 
     /// The first component of a tracked file below a folder, and whether there are more.
-    fn child(&self, at: usize, prefix: &[u8]) -> (&[u8], Kind) {
-        let below = self.tracked.path(at).get(prefix.len()..).unwrap_or_default();
+    fn child(&self, at: usize, prefix: &[u8]) -> (&[u8], PathKind) {
+        let below = self
+            .tracked
+            .path(at)
+            .get(prefix.len()..)
+            .unwrap_or_default();
         match below.iter().position(|byte| *byte == b'/') {
-            Some(slash) => (below.get(..slash).unwrap_or_default(), Kind::Folder),
-            None => (below, Kind::File),
+            Some(slash) => (below.get(..slash).unwrap_or_default(), PathKind::Folder),
+            None => (below, PathKind::File),
         }
     }
 
-    /// The place in the index after a file, or after all files below a folder.
-    fn after(&self, at: usize, name: &[u8], kind: Kind, visit: &Visit<'_>) -> usize {
+    /// The position in the index after a file, or after all files below a folder.
+    fn after(&self, at: usize, name: &[u8], kind: PathKind, visit: &Visit<'_>) -> usize {
         match kind {
-            Kind::File => at + 1,
-            Kind::Folder => self.tracked.below(&[visit.prefix, name].concat(), at..visit.range.end).end,
+            PathKind::File => at + 1,
+            PathKind::Folder => {
+                self.tracked
+                    .below(&[visit.prefix, name].concat(), at..visit.range.end)
+                    .end
+            }
         }
     }
 
-    /// Handles a tracked file or folder that is not on disk under its own kind; returns the place after it.
+    /// Handles a tracked file or folder that is not on disk with the same kind; returns the
+    /// position after it.
     fn missing(
         &self,
         at: usize,
         name: &[u8],
-        kind: Kind,
-        listing: &Listing,
+        kind: PathKind,
+        listing: &FolderListing,
         taken: &mut Vec<(usize, usize)>,
         visit: &mut Visit<'_>,
     ) -> usize {
         let next = self.after(at, name, kind, visit);
-        let entry = self.tracked.entry(at).filter(|_| kind == Kind::File);
+        let entry = self.tracked.entry(at).filter(|_| kind == PathKind::File);
         if entry.is_some_and(|entry| entry.overlooked || entry.mode == FileMode::Gitlink)
-            && let Some(folder) = listing.find(name, Kind::Folder)
+            && let Some(folder) = listing.find(name, PathKind::Folder)
         {
             taken.push((folder, at));
         } else {
@@ -313,12 +419,23 @@ impl Walk<'_> {
     }
 
     fn gone_below(&self, visit: &mut Visit<'_>, range: Range<usize>) {
-        let counts = |at: &usize| self.tracked.entry(*at).is_some_and(|entry| !entry.intent_to_add);
+        let counts = |at: &usize| {
+            self.tracked
+                .entry(*at)
+                .is_some_and(|entry| !entry.intent_to_add)
+        };
         visit.findings.gone.extend(range.filter(counts));
     }
 
-    /// Decides whether to go into a folder. `own` is the index entry with the folder's own name.
-    fn go_below(&self, visit: &mut Visit<'_>, fd: &Arc<OwnedFd>, name: &[u8], range: Range<usize>, own: Option<usize>) {
+    /// Decides whether to walk a folder. `own` is the index entry with the folder's own name.
+    fn go_below(
+        &self,
+        visit: &mut Visit<'_>,
+        fd: &Arc<OwnedFd>,
+        name: &[u8],
+        range: Range<usize>,
+        own: Option<usize>,
+    ) {
         let path = [visit.prefix, name].concat();
         match own.and_then(|at| self.tracked.entry(at)) {
             Some(entry) if entry.overlooked => {
@@ -326,7 +443,7 @@ impl Walk<'_> {
                 return;
             }
             Some(_) => {
-                // One that is not checked out counts as unchanged, as it does for git.
+                // A submodule that is not checked out counts as unchanged, as in git.
                 let git = [name, b"/.git"].concat();
                 if statat(fd, OsStr::from_bytes(&git), AtFlags::SYMLINK_NOFOLLOW).is_ok() {
                     visit.findings.submodules.push(RepoPath::from_bytes(path));
@@ -337,7 +454,7 @@ impl Walk<'_> {
         }
         let mut reach = visit.reach;
         if range.is_empty() {
-            if reach == Reach::TrackedOnly {
+            if reach == WalkScope::TrackedOnly {
                 return;
             }
             if !is_safe_name(name) {
@@ -345,34 +462,53 @@ impl Walk<'_> {
                 return;
             }
         }
-        if reach == Reach::Everything && self.rules.ignores(&visit.rules, &path, Kind::Folder) {
-            reach = Reach::TrackedOnly;
+        if reach == WalkScope::Everything
+            && self.rules.ignores(&visit.rules, &path, PathKind::Folder)
+        {
+            reach = WalkScope::TrackedOnly;
             if range.is_empty() {
                 return;
             }
         }
         let prefix = [&path, &b"/"[..]].concat();
-        visit.below.push(Folder { parent: Arc::clone(fd), prefix, range, above: visit.rules.clone(), reach });
+        visit.below.push(PendingFolder {
+            parent: Arc::clone(fd),
+            prefix,
+            range,
+            above: visit.rules.clone(),
+            reach,
+        });
     }
 
-    /// Compares one file, link or special file; `at` is its place in the index.
-    fn file(&self, visit: &mut Visit<'_>, name: &[u8], found: Found, at: Option<usize>) {
+    /// Compares one file, link or special file; `at` is its position in the index.
+    fn file(&self, visit: &mut Visit<'_>, name: &[u8], found: PathState, at: Option<usize>) {
         let entry = at.and_then(|at| self.tracked.entry(at));
         let (mode, stat, permissions, size) = match found {
-            Found::File { permissions, stat, size, .. } => {
-                (file_mode(self.options, permissions, entry), stat, permissions, size)
-            }
-            Found::Symlink { stat } => (FileMode::Symlink, stat, 0, 0),
-            Found::Folder { .. } | Found::Special => {
+            PathState::File {
+                permissions,
+                stat,
+                size,
+                ..
+            } => (
+                file_mode(self.options, permissions, entry),
+                stat,
+                permissions,
+                size,
+            ),
+            PathState::Symlink { stat } => (FileMode::Symlink, stat, 0, 0),
+            PathState::Folder { .. } | PathState::Special => {
                 self.special(visit, name, at);
                 return;
             }
         };
-        // Files that git overlooks are recorded as well: a step may write to them, and the user keeps content in them
-        // that no commit has.
+        // Overlooked files are recorded too: a step may write to them, and they may have
+        // uncommitted user content.
         if let Some(entry) = entry {
             let trusted = self.options.trust_index == TrustIndex::Trust && !entry.intent_to_add;
-            if trusted && entry.is_proved_by(mode, &stat) {
+            if trusted
+                && entry.is_proved_by(mode, &stat)
+                && !at.is_some_and(|at| self.converted.contains(&at))
+            {
                 visit.note_file(name, found);
                 return;
             }
@@ -382,30 +518,40 @@ impl Walk<'_> {
             return;
         }
         match found {
-            Found::File { size, modified, .. } if size > self.options.max_file_size => {
+            PathState::File { size, modified, .. } if size > self.options.max_file_size => {
                 if self.options.large == Large::LeaveOut {
                     visit.left_out(path, LeftOutReason::TooLarge { size, modified });
                     return;
                 }
             }
-            // The bits of a large file count once it is known that it is not left out.
+            // The bits of a large file count only if it is not skipped.
             found => visit.note_file(name, found),
         }
         let known = self.cache.find(&path, mode, &stat);
         let path = RepoPath::from_bytes(path);
-        visit.findings.pending.push(Pending { path, tracked: at, mode, stat, permissions, size, known });
+        visit.findings.pending.push(PendingFile {
+            path,
+            tracked: at,
+            mode,
+            stat,
+            permissions,
+            size,
+            known,
+        });
     }
 
     /// Whether an untracked file is part of the work tree.
     fn counts(&self, visit: &mut Visit<'_>, name: &[u8], path: &[u8]) -> bool {
-        if visit.reach == Reach::TrackedOnly || self.rules.ignores(&visit.rules, path, Kind::File) {
+        if visit.reach == WalkScope::TrackedOnly
+            || self.rules.ignores(&visit.rules, path, PathKind::File)
+        {
             return false;
         }
         if !is_safe_name(name) {
             visit.left_out(path.to_owned(), LeftOutReason::SpecialFile);
             return false;
         }
-        // A tree cannot hold both this file and what the user keeps in the index below it.
+        // A tree cannot contain both this file and index entries below it.
         let mut below = self.tracked.below(path, visit.range.clone());
         if below.any(|at| self.tracked.entry(at).is_some_and(|entry| entry.overlooked)) {
             visit.left_out(path.to_owned(), LeftOutReason::Overlooked);
@@ -418,8 +564,8 @@ impl Walk<'_> {
         let path = [visit.prefix, name].concat();
         match at {
             Some(at) => self.gone_below(visit, at..at + 1),
-            None if visit.reach == Reach::TrackedOnly => return,
-            None if self.rules.ignores(&visit.rules, &path, Kind::File) => return,
+            None if visit.reach == WalkScope::TrackedOnly => return,
+            None if self.rules.ignores(&visit.rules, &path, PathKind::File) => return,
             None => {}
         }
         visit.left_out(path, LeftOutReason::SpecialFile);
@@ -427,24 +573,42 @@ impl Walk<'_> {
 }
 
 impl<'v> Visit<'v> {
-    fn new(prefix: &'v [u8], permissions: Option<u32>, range: Range<usize>, rules: FolderRules, reach: Reach) -> Self {
+    fn new(
+        prefix: &'v [u8],
+        permissions: Option<u32>,
+        range: Range<usize>,
+        rules: FolderRules,
+        reach: WalkScope,
+    ) -> Self {
         let notes = FolderNotes::new(prefix, permissions);
-        Self { prefix, range, rules, reach, notes, findings: Findings::default(), below: Vec::new() }
+        Self {
+            prefix,
+            range,
+            rules,
+            reach,
+            notes,
+            findings: WalkFindings::default(),
+            below: Vec::new(),
+        }
     }
 
     fn left_out(&mut self, path: Vec<u8>, reason: LeftOutReason) {
-        self.findings.left_out.push(LeftOut { path: RepoPath::from_bytes(path), reason });
+        self.findings.left_out.push(LeftOut {
+            path: RepoPath::from_bytes(path),
+            held: false,
+            reason,
+        });
     }
 
-    /// Notes a file that is part of the work tree.
-    fn note_file(&mut self, name: &[u8], found: Found) {
-        if let Found::File { permissions, .. } = found {
+    /// Records a file that is part of the work tree.
+    fn note_file(&mut self, name: &[u8], found: PathState) {
+        if let PathState::File { permissions, .. } = found {
             self.notes.file(name, permissions);
         }
     }
 }
 
-impl Findings {
+impl WalkFindings {
     fn extend(&mut self, more: Self) {
         self.gone.extend(more.gone);
         self.pending.extend(more.pending);
@@ -457,21 +621,45 @@ impl Findings {
     }
 }
 
-fn unreadable(path: &[u8], err: Errno) -> CheckpointError {
-    let path = RepoPath::from_bytes(path.strip_suffix(b"/").unwrap_or(path));
-    CheckpointError::Unreadable { path, source: err.into() }
+fn converted(
+    tracked: TrackedFiles<'_>,
+    cache: &StatCache,
+    options: &ScanOptions,
+) -> BTreeSet<usize> {
+    if options.trust_index != TrustIndex::Trust {
+        return BTreeSet::new();
+    }
+    let position = |(path, stat, id): (&RepoPath, &Stat, ObjectId)| {
+        let at = tracked.find(path.as_bytes())?;
+        let entry = tracked.entry(at)?;
+        (entry.id != id && entry.looks_like(stat)).then_some(at)
+    };
+    cache.files().filter_map(position).collect()
 }
 
-/// The bytes of a regular file in an open folder; none if it is none any more.
+fn unreadable(path: &[u8], err: Errno) -> CheckpointError {
+    let path = RepoPath::from_bytes(path.strip_suffix(b"/").unwrap_or(path));
+    CheckpointError::Unreadable {
+        path,
+        source: err.into(),
+    }
+}
+
+/// The bytes of a regular file in an open folder; `None` if it is no longer one.
 fn read_in(folder: &OwnedFd, name: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
     use std::io::Read;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match openat(folder.as_fd(), OsStr::from_bytes(name), flags, Mode::empty()) {
+    let file = match openat(
+        folder.as_fd(),
+        OsStr::from_bytes(name),
+        flags,
+        Mode::empty(),
+    ) {
         Ok(file) => std::fs::File::from(file),
         Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
         Err(err) => return Err(err),
     };
-    if !matches!(Found::of(&fstat(&file)?), Found::File { .. }) {
+    if !matches!(PathState::of(&fstat(&file)?), PathState::File { .. }) {
         return Ok(None);
     }
     let mut bytes = Vec::new();

@@ -1,7 +1,9 @@
-//! Packs in the user's object database that no ref leads to yet, and what killed processes leave of packs.
+//! Protects packs in the user's object database that no ref reaches yet, and removes leftovers of
+//! killed processes.
 //!
-//! `git repack -a -d` drops packed objects that nothing leads to. Between a pack and the branch that needs it lie the
-//! user's hooks; meanwhile a `.keep` file stands beside the pack, as `git fetch` puts one there.
+//! `git repack -a -d` drops unreachable packed objects. The user's hooks run between writing a pack
+//! and moving the branch; meanwhile a `.keep` file beside the pack protects it, as `git fetch`
+//! does.
 
 use std::fs;
 use std::path::Path;
@@ -12,11 +14,12 @@ use super::super::scratch::is_gone;
 use super::{Store, TEMPORARY_PREFIX};
 use crate::failpoint::failpoint;
 
-/// What the text of a guard begins with; the number of its process follows.
+/// The prefix of the text of a guard, followed by its process id.
 const GUARD: &str = "piton";
 
 impl Store {
-    /// Keeps `git repack` from dropping a pack of the user's object database, until a ref leads to its objects.
+    /// Protects a pack of the user's object database from `git repack` until a ref reaches its
+    /// objects.
     pub(crate) fn guard(&self, pack: &Path) -> Result<(), CheckpointError> {
         let path = pack.with_extension("keep");
         let text = format!("{GUARD} {}\n", std::process::id());
@@ -26,10 +29,10 @@ impl Store {
         Ok(())
     }
 
-    /// Lets `git repack` have the packs: refs lead to what was written.
+    /// Removes the guards, because refs reach the objects now.
     pub(crate) fn release_guards(&self) {
         for path in self.guards.take() {
-            // A guard that stays only keeps git from joining this pack with others.
+            // A leftover guard only keeps git from joining this pack with others.
             let _ = fs::remove_file(path);
         }
     }
@@ -37,7 +40,11 @@ impl Store {
     /// Removes what killed processes left of packs in this store and in the user's object database.
     pub(crate) fn clear_unfinished_packs(&self, users: &Path) {
         for objects in [self.objects().as_path(), users] {
-            for entry in fs::read_dir(objects.join("pack")).into_iter().flatten().flatten() {
+            for entry in fs::read_dir(objects.join("pack"))
+                .into_iter()
+                .flatten()
+                .flatten()
+            {
                 clear_unfinished(&entry.path());
             }
         }
@@ -50,14 +57,20 @@ impl Drop for Store {
     }
 }
 
-/// Removes a file in a folder of packs if a process made it that is gone. What cannot be removed does no harm.
+/// Removes a file in a folder of packs if its process is gone. Files that cannot be removed are
+/// harmless.
 fn clear_unfinished(path: &Path) {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let unfinished = name.strip_prefix(UNFINISHED).and_then(|rest| rest.strip_prefix(TEMPORARY_PREFIX));
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let unfinished = name
+        .strip_prefix(UNFINISHED)
+        .and_then(|rest| rest.strip_prefix(TEMPORARY_PREFIX));
     if let Some(unfinished) = unfinished {
         let mut parts = unfinished.split('_');
         if parts.next().is_some_and(is_gone) {
-            // The index of a pack names the pack, after the number of the file.
+            // The name of the index contains the pack, after the number of the file.
             if let Some(sum) = parts.nth(1) {
                 let pack = path.with_file_name(format!("{PREFIX}{sum}.pack"));
                 if !pack.with_extension("idx").exists() {
@@ -68,8 +81,11 @@ fn clear_unfinished(path: &Path) {
         }
     } else if path.extension().is_some_and(|end| end == "keep") {
         let text = fs::read_to_string(path).unwrap_or_default();
-        if text.strip_prefix(GUARD).is_some_and(|process| is_gone(process.trim())) {
-            // Killed before the pack had its index: git would call it garbage.
+        if text
+            .strip_prefix(GUARD)
+            .is_some_and(|process| is_gone(process.trim()))
+        {
+            // Killed before the pack had its index: git would report it as garbage.
             if !path.with_extension("idx").exists() {
                 let _ = fs::remove_file(path.with_extension("pack"));
             }

@@ -1,13 +1,13 @@
 //! The last lines of a tool's stdout, kept in case the tool fails.
 //!
-//! While a directive runs, stdout of a tool is its result and is not shown; but many tools (test runners, compilers,
-//! linters) report there what went wrong.
+//! While a directive runs, a tool's stdout is its result and is not shown. But many tools (test
+//! runners, compilers, linters) report errors there.
 
 use std::collections::VecDeque;
 
-/// Lines that are shown of a tool that failed.
+/// How many lines of a failed tool are shown.
 const LINES: usize = 40;
-/// The longest line that is kept; a line of a minified file must not fill the memory.
+/// The longest kept line; a line of a minified file must not fill the memory.
 const LONGEST: usize = 4096;
 
 /// The end of a stream.
@@ -19,25 +19,29 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let room = LONGEST.saturating_sub(self.open.len());
             let content = part.strip_suffix(b"\n").unwrap_or(part);
-            self.open.extend_from_slice(content.get(..room).unwrap_or(content));
+            self.open
+                .extend_from_slice(content.get(..room).unwrap_or(content));
             if part.ends_with(b"\n") {
                 self.end_line();
             }
         }
     }
 
-    /// The last lines, and how many came before them.
+    /// The last lines, and the number of lines before them.
     pub(super) fn take(&mut self) -> (Vec<String>, usize) {
         if !self.open.is_empty() {
             self.end_line();
         }
         let Self { lines, dropped, .. } = std::mem::take(self);
-        let lines = lines.into_iter().map(|line| String::from_utf8_lossy(&line).trim_end().to_owned()).collect();
+        let lines = lines
+            .into_iter()
+            .map(|line| String::from_utf8_lossy(&line).trim_end().to_owned())
+            .collect();
         (lines, dropped)
     }
 
@@ -63,7 +67,10 @@ mod tests {
         tail.add(b"the end");
         let (lines, dropped) = tail.take();
         assert_eq!((lines.len(), dropped), (40, 11));
-        assert_eq!((lines[0].as_str(), lines[39].as_str()), ("line 12", "the end"));
+        assert_eq!(
+            (lines[0].as_str(), lines[39].as_str()),
+            ("line 12", "the end")
+        );
         assert_eq!(tail.take(), (Vec::new(), 0));
     }
 

@@ -1,15 +1,16 @@
-//! `piton mcp install`: telling a client of the server.
-
-use std::path::PathBuf;
+//! `piton mcp install`: adds the server to a client's settings.
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde_json::json;
 
 use super::super::{Format, Ui};
+use super::ServedArguments;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::mcp::install::{Client, Done, Existing, Found, InstallError, Installation, Scope};
+use crate::mcp::install::{
+    Client, Done, Existing, ExistingEntry, InstallError, InstallScope, Installation,
+};
 use crate::problem::Explain;
 
 /// Add piton to an agent's MCP settings
@@ -23,7 +24,7 @@ Examples:
   piton mcp install --client claude --write    Edit `.mcp.json`
   piton mcp install --client codex --write     For all projects, in Codex's own settings
   piton mcp install --client cursor --scope user --root ~/work --write")]
-pub(in super::super) struct InstallArguments {
+pub(in super::super) struct McpInstallArguments {
     /// MCP client.
     #[arg(long, value_name = "CLIENT")]
     client: Client,
@@ -32,25 +33,21 @@ pub(in super::super) struct InstallArguments {
     write: bool,
     /// Settings of this project, or your settings for all projects; `project` by default, `user` for codex.
     #[arg(long, value_name = "SCOPE")]
-    scope: Option<Scope>,
+    scope: Option<InstallScope>,
     /// Replace a different existing `piton` entry.
     #[arg(long, requires = "write")]
     force: bool,
-    /// Also serve the projects below this folder; can be repeated.
-    #[arg(long = "root", value_name = "DIR")]
-    roots: Vec<PathBuf>,
-    /// Limit tools that agents call directly to what this directive permits.
-    #[arg(long = "as", value_name = "DIRECTIVE")]
-    directive: Option<String>,
+    #[command(flatten)]
+    served: ServedArguments,
 }
 
-impl InstallArguments {
-    /// Whether it is about a project.
+impl McpInstallArguments {
+    /// Whether it involves a project.
     pub(in super::super) fn needs_project(&self) -> bool {
-        self.scope() == Scope::Project
+        self.scope() == InstallScope::Project
     }
 
-    fn scope(&self) -> Scope {
+    fn scope(&self) -> InstallScope {
         self.scope.unwrap_or_else(|| self.client.usual_scope())
     }
 }
@@ -65,30 +62,46 @@ impl ValueEnum for Client {
     }
 }
 
-impl ValueEnum for Scope {
+impl ValueEnum for InstallScope {
     fn value_variants<'a>() -> &'a [Self] {
         &[Self::Project, Self::User]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
         let help = match self {
-            Self::Project => "this project, for everybody who works on it",
+            Self::Project => "this project, for everyone who works on it",
             Self::User => "all your projects",
         };
         Some(PossibleValue::new(self.name()).help(help))
     }
 }
 
-pub(super) fn run(arguments: &InstallArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &McpInstallArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let mut roots = Vec::new();
-    for root in &arguments.roots {
+    for root in &arguments.served.roots {
         roots.push(ctx.environment.enter(Some(&ctx.cwd.join(root)))?);
     }
-    let directive = arguments.directive.as_deref();
-    let installation = Installation::new(ctx, arguments.client, arguments.scope(), &roots, directive).map_err(told)?;
+    let limits = match &arguments.served.directive {
+        Some(directive) => vec!["--as".to_owned(), directive.clone()],
+        None if arguments.served.allow_authoring => vec!["--allow-authoring".to_owned()],
+        None => Vec::new(),
+    };
+    let installation = Installation::new(ctx, arguments.client, arguments.scope(), &roots, limits)
+        .map_err(to_error)?;
     let (status, message) = if arguments.write {
-        let existing = if arguments.force { Existing::Replace } else { Existing::Keep };
-        written(&installation, installation.write(existing).map_err(told)?)
+        let existing = if arguments.force {
+            Existing::Replace
+        } else {
+            Existing::Keep
+        };
+        written(
+            &installation,
+            installation.write(existing).map_err(to_error)?,
+        )
     } else {
         printed(&installation, ui)
     };
@@ -119,20 +132,26 @@ pub(super) fn run(arguments: &InstallArguments, ctx: &Context, ui: &mut Ui) -> R
 fn written(installation: &Installation, done: Done) -> (&'static str, String) {
     let (title, file) = (installation.client.title(), installation.file.display());
     match done {
-        Done::Added => ("added", format!("{title} is told of piton in `{file}`")),
-        Done::Replaced => ("replaced", format!("the entry `piton` in `{file}` is replaced")),
-        Done::Unchanged => ("present", format!("`{file}` names piton already")),
+        Done::Added => ("added", format!("added piton to {title} in `{file}`")),
+        Done::Replaced => (
+            "replaced",
+            format!("replaced the entry `piton` in `{file}`"),
+        ),
+        Done::Unchanged => ("present", format!("`{file}` already has piton")),
     }
 }
 
-/// Where to write what is printed, as a word and as a sentence.
+/// Where to add the printed text, as a word and as a sentence.
 fn printed(installation: &Installation, ui: &mut Ui) -> (&'static str, String) {
     let (title, file) = (installation.client.title(), installation.file.display());
     match installation.look() {
-        Ok(Found::Nothing) => ("absent", format!("{title} reads this in `{file}`:")),
-        Ok(Found::Same) => ("present", format!("`{file}` names piton already:")),
-        Ok(Found::Other(_)) => ("different", format!("`{file}` has another entry `piton`; this one would be:")),
-        // To be read by hand, so what is wrong with the file stops nobody.
+        Ok(ExistingEntry::Nothing) => ("absent", format!("{title} reads this in `{file}`:")),
+        Ok(ExistingEntry::Same) => ("present", format!("`{file}` already has piton:")),
+        Ok(ExistingEntry::Other(_)) => (
+            "different",
+            format!("`{file}` has another entry `piton`; this one would be:"),
+        ),
+        // The user adds the text by hand, so an invalid file is no obstacle.
         Err(err) => {
             ui.warning(&err.to_string());
             ("unreadable", format!("{title} reads this in `{file}`:"))
@@ -140,26 +159,34 @@ fn printed(installation: &Installation, ui: &mut Ui) -> (&'static str, String) {
     }
 }
 
-fn advise(installation: &Installation, arguments: &InstallArguments, status: &str, ui: &mut Ui) {
+fn advise(installation: &Installation, arguments: &McpInstallArguments, status: &str, ui: &mut Ui) {
     if status == "different" {
         ui.hint("`--write --force` replaces it; keys that piton does not set stay");
     } else if status == "absent" {
         ui.hint("`--write` writes it there; other servers, keys and comments stay");
     }
-    if installation.scope != Scope::Project || !arguments.write {
+    if installation.scope != InstallScope::Project || !arguments.write {
         return;
     }
-    // A team has neither the folders of this machine nor its programs.
-    if installation.command() == "piton" && arguments.roots.is_empty() {
-        ui.note("it is an edit of yours, not a checkpoint; commit it, and everybody who has piton can use it");
+    // Teammates have neither the folders of this machine nor its programs.
+    if installation.command() == "piton" && arguments.served.roots.is_empty() {
+        ui.note(
+            "this is your own uncommitted edit; commit it so that everyone with piton can use it",
+        );
     } else {
-        ui.note("it is an edit of yours, not a checkpoint; it names folders of this machine, so others cannot use it");
+        ui.note(
+            "this is your own uncommitted edit; it contains local paths, so others cannot use it",
+        );
     }
 }
 
-fn told(err: InstallError) -> Error {
+fn to_error(err: InstallError) -> Error {
     match err {
         InstallError::Unwritable { file, source } => Error::Write { file, source },
-        err => Error::ClientSettings { code: err.code(), message: err.to_string(), hint: err.hint() },
+        err => Error::ClientSettings {
+            code: err.code(),
+            message: err.to_string(),
+            hint: err.hint(),
+        },
     }
 }

@@ -6,22 +6,31 @@ use crate::audit::reference;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::Entry;
 use crate::checkpoint::path::RepoPath;
-use crate::cli::past::Past;
+use crate::cli::history::ProjectHistory;
 use crate::cli::ui::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::run::error::RunError;
-use crate::run::past::repo_paths;
+use crate::run::project_history::repo_paths;
 
 /// Prints a file as it was after a step, before it, or in a commit.
-pub(super) fn show(ctx: &Context, ui: &mut Ui, past: &Past, path: &str, moment: &str) -> Result<ExitStatus, Error> {
+pub(super) fn show(
+    ctx: &Context,
+    ui: &mut Ui,
+    past: &ProjectHistory,
+    path: &str,
+    moment: &str,
+) -> Result<ExitStatus, Error> {
     let git = past.git(ctx)?;
     let paths = repo_paths(ctx, &[path.into()])?;
-    let missing = || RunError::NoSuchFile { path: path.to_owned(), moment: moment.to_owned() };
+    let missing = || RunError::NoSuchFile {
+        path: path.to_owned(),
+        moment: moment.to_owned(),
+    };
     let found = paths.first().ok_or_else(missing)?;
     let named = reference::find_moment(&past.history, git, moment).map_err(RunError::from)?;
     let content = match git.file_at(named.tree, found) {
-        // Git has pruned the trees around it, but piton keeps what the step itself changed.
+        // Git has pruned the trees around it, but piton keeps the changes of the step itself.
         Err(CheckpointError::Missing { .. }) => match recorded(past, moment, found) {
             Some(entry) => Some((entry, git.content_of(entry).map_err(RunError::from)?)),
             None => None,
@@ -44,13 +53,24 @@ pub(super) fn show(ctx: &Context, ui: &mut Ui, past: &Past, path: &str, moment: 
     Ok(ExitStatus::Success)
 }
 
-/// A file as the step itself recorded it.
-fn recorded(past: &Past, moment: &str, path: &RepoPath) -> Option<Entry> {
+/// A file as recorded by the step itself.
+fn recorded(past: &ProjectHistory, moment: &str, path: &RepoPath) -> Option<Entry> {
     let (step, is_before) = match moment.strip_suffix(":before") {
         Some(step) => (step, true),
         None => (moment.strip_suffix(":after").unwrap_or(moment), false),
     };
-    let step = past.history.step(reference::find_step(&past.history, step).ok()?)?;
-    let change = step.delta.as_ref()?.changes.iter().find(|change| change.path == *path)?;
-    if is_before { change.before } else { change.after }
+    let step = past
+        .history
+        .step(reference::find_step(&past.history, step).ok()?)?;
+    let change = step
+        .delta
+        .as_ref()?
+        .changes
+        .iter()
+        .find(|change| change.path == *path)?;
+    if is_before {
+        change.before
+    } else {
+        change.after
+    }
 }

@@ -1,4 +1,4 @@
-//! `piton tool accept`: a person's word that a tool of an MCP server may be what it is now.
+//! `piton tool accept`: accepts a changed definition of an MCP tool.
 
 use crate::cli::{Format, Ui};
 use crate::context::Context;
@@ -28,7 +28,11 @@ pub(super) struct AcceptArguments {
     name: Option<String>,
 }
 
-pub(super) fn run(arguments: &AcceptArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &AcceptArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let accepted = tool::accept(ctx, &store, &arguments.id, arguments.name.as_deref())?;
     if ui.format() == Format::Json {
@@ -36,7 +40,10 @@ pub(super) fn run(arguments: &AcceptArguments, ctx: &Context, ui: &mut Ui) -> Re
         return Ok(ExitStatus::Success);
     }
     for changed in &accepted {
-        ui.line(&format!("accepted: the tool `{}` of `{}`", changed.tool, changed.server))?;
+        ui.line(&format!(
+            "accepted: the tool `{}` of `{}`",
+            changed.tool, changed.server
+        ))?;
         for change in &changed.changes {
             ui.line(&format!("  {change}"))?;
         }

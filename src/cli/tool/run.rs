@@ -1,4 +1,4 @@
-//! `piton tool run`: one tool as one step.
+//! `piton tool run`: calls one tool as one step.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::cli::exec::parse_mode;
 use crate::cli::{Format, Ui, render};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::exec::call::Progress;
+use crate::exec::call::CallProgress;
 use crate::exec::supervisor::{Stream, Supervisor};
 use crate::item::directive::CheckpointMode;
 use crate::item::finding::Strength;
@@ -20,9 +20,11 @@ use crate::item::store::ItemStore;
 use crate::policy::Authority;
 use crate::run::error::RunError;
 use crate::run::session::Session;
-use crate::run::tool::{self, Called, Planner, ToolCommand, ToolPlan, ToolRequest, ToolResult, ToolStatus};
+use crate::run::tool::{
+    self, Called, ToolCommand, ToolPlan, ToolPlanner, ToolRequest, ToolResult, ToolStatus,
+};
 
-/// From how many milliseconds on a person wonders how long it took.
+/// Show the duration from this many milliseconds on.
 const LONG: u64 = 2000;
 
 /// Run a tool as one step
@@ -39,7 +41,7 @@ Examples:
   piton tool run greet --dry-run              Show what would be done
   piton tool run greet --as release_notes     Limit permissions to those of a directive
   piton tool run greet --format json          Print events and the result as JSON lines")]
-pub(super) struct RunArguments {
+pub(super) struct ToolRunArguments {
     /// Tool: `id` or `category/id`.
     #[arg(value_name = "ID")]
     id: String,
@@ -78,19 +80,25 @@ pub(super) struct RunArguments {
     lock_timeout: u64,
 }
 
-pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    // It takes as long to start as everything else takes: both happen at once.
+pub(super) fn run(
+    arguments: &ToolRunArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    // Starting it takes as long as everything else: do both at once.
     let supervisor = (!arguments.dry_run).then(|| Supervisor::start(&ctx.program));
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let request = request(arguments, ctx)?;
     let authority = tool::authority_of(&store, arguments.directive.as_deref(), Authority::Person)?;
     let plan = tool::plan(ctx, &store, &request, &authority)?;
-    let Some(supervisor) = supervisor else { return dry_run(&plan, ui) };
+    let Some(supervisor) = supervisor else {
+        return dry_run(&plan, ui);
+    };
     let supervisor = supervisor.map_err(RunError::from)?;
-    if let Some(degraded) = plan.degraded.as_ref().filter(|_| arguments.allow_degraded) {
-        ui.warning(&format!("isolation: {degraded}"));
+    for why in plan.degraded.iter().chain(&plan.raised) {
+        ui.warning(&format!("isolation: {why}"));
     }
-    // In JSON the result lists them.
+    // The JSON result contains them.
     let is_told = plan.denials.is_empty() && ui.format() == Format::Human;
     if let Some(note) = plan.unsigned_note().filter(|_| is_told) {
         ui.warning(&note);
@@ -98,32 +106,53 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
     let command = ToolCommand {
         name: arguments.name.clone(),
         message: arguments.message.clone(),
-        command: words(arguments),
+        command: argv(arguments),
         mode: arguments.checkpoint,
         lock_timeout: Duration::from_secs(arguments.lock_timeout),
     };
     let shared = RefCell::new(&mut *ui);
     let mut show = |event: &_| render::event(&mut shared.borrow_mut(), event);
-    let mut warn = |session: &Session<'_, '_>| {
+    let mut warn = |session: &Session<'_>| {
         if session.lacks_git() {
-            shared.borrow_mut().warning("there is no git repository: what the tool changes cannot be undone");
+            shared
+                .borrow_mut()
+                .warning("there is no git repository: what the tool changes cannot be undone");
         }
     };
-    // What a Python function prints is not its result, nor is what a parser makes one of.
+    // The stdout of a Python function is not its result, nor is that of a tool with a parser.
     let prints_result = plan.invocation.prints_result() && plan.invocation.outputs.parser.is_none();
-    let mut listener = |progress: Progress<'_>| {
+    let mut listener = |progress: CallProgress<'_>| {
         let mut ui = shared.borrow_mut();
         match progress {
-            Progress::Preparing(text) => ui.note(text),
-            Progress::Output(Stream::Stdout, bytes) if ui.format() == Format::Human && prints_result => {
+            CallProgress::Preparing(text) => ui.note(text),
+            CallProgress::Output(Stream::Stdout, bytes)
+                if ui.format() == Format::Human && prints_result =>
+            {
                 ui.relay_data(bytes);
             }
-            Progress::Output(Stream::Stdout, _) if ui.format() == Format::Json => {}
-            Progress::Output(_, bytes) => ui.relay_talk(bytes),
+            CallProgress::Output(Stream::Stdout, _) if ui.format() == Format::Json => {}
+            CallProgress::Output(_, bytes) => ui.relay_talk(bytes),
         }
     };
-    let planner = Planner { store: &store, authority: &authority };
-    match tool::perform(ctx, (&plan, planner), &command, supervisor, &mut show, &mut warn, &mut listener)? {
+    let planner = ToolPlanner {
+        store: &store,
+        authority: &authority,
+    };
+    let called = tool::perform(
+        ctx,
+        (&plan, planner),
+        &command,
+        supervisor,
+        &mut show,
+        &mut warn,
+        &mut listener,
+    )?;
+    end(ui, called, prints_result)
+}
+
+/// Shows how a call ended.
+fn end(ui: &mut Ui, called: Called, prints_result: bool) -> Result<ExitStatus, Error> {
+    match called {
         Called::Ended { result, summary } => {
             if ui.format() == Format::Json {
                 ui.json(&result)?;
@@ -140,8 +169,8 @@ pub(super) fn run(arguments: &RunArguments, ctx: &Context, ui: &mut Ui) -> Resul
     }
 }
 
-/// The result of a call that could not be made: the last line of JSON has one shape, come what may.
-pub(super) fn failure(arguments: &RunArguments, err: &Error) -> ToolResult {
+/// The result of a call that could not be made: the last JSON line always has the same form.
+pub(super) fn failure(arguments: &ToolRunArguments, err: &Error) -> ToolResult {
     err.as_tool_result(&arguments.id)
 }
 
@@ -154,52 +183,78 @@ fn human(ui: &mut Ui, result: &ToolResult, printed: bool) -> Result<(), Error> {
     }
     if !result.undeclared_mutation.is_empty() && result.status == ToolStatus::Success {
         let changed = crate::checkpoint::path::listed(&result.undeclared_mutation);
-        ui.warning(&format!("the tool says that it changes nothing, and changed {changed}"));
+        ui.warning(&format!(
+            "the tool declares no changes but changed {changed}"
+        ));
     }
     if let Some(path) = &result.output_path {
         ui.detail(&format!("saved as `{path}`"));
     }
     if result.execution_time_ms >= LONG {
-        ui.aside(&format!("took {:.1} s", Duration::from_millis(result.execution_time_ms).as_secs_f64()));
+        ui.aside(&format!(
+            "took {:.1} s",
+            Duration::from_millis(result.execution_time_ms).as_secs_f64()
+        ));
     }
     Ok(())
 }
 
-/// What would be done, and where each value comes from.
+/// The plan of a call, with the source of each value.
 fn dry_run(plan: &ToolPlan, ui: &mut Ui) -> Result<ExitStatus, Error> {
     if ui.format() == Format::Json {
         ui.json(plan)?;
     } else {
         plan_lines(plan, ui)?;
     }
-    Ok(if plan.denials.is_empty() { ExitStatus::Success } else { ExitStatus::Denied })
+    Ok(if plan.denials.is_empty() {
+        ExitStatus::Success
+    } else {
+        ExitStatus::Denied
+    })
 }
 
-/// A call in lines: what will be done, where each value comes from, and what allows it.
+/// The lines of a plan: the call, the source of each value, and its permissions.
 fn plan_lines(plan: &ToolPlan, ui: &mut Ui) -> Result<(), Error> {
     for row in plan.invocation.rows() {
-        let origin = row.origin.map(|origin| format!("  # {origin}")).unwrap_or_default();
+        let origin = row
+            .origin
+            .map(|origin| format!("  # {origin}"))
+            .unwrap_or_default();
         ui.line(&format!("{}: {}{origin}", row.name, row.value))?;
     }
-    if let Some(degraded) = &plan.degraded {
-        ui.line(&format!("isolation given: {}  # {degraded}", plan.isolation.as_str()))?;
+    for why in plan.degraded.iter().chain(&plan.raised) {
+        ui.line(&format!(
+            "isolation given: {}  # {why}",
+            plan.isolation.as_str()
+        ))?;
     }
     for permission in &plan.permissions {
         let how = permission.enforcement.as_str();
-        ui.line(&format!("allowed: {}  # {}, enforced: {how}", permission.need, permission.granted_by))?;
+        ui.line(&format!(
+            "allowed: {}  # {}, enforced: {how}",
+            permission.need, permission.granted_by
+        ))?;
     }
     for denial in &plan.denials {
         let way_out = denial.allow_with.as_ref().or(denial.denied_by.as_ref());
-        ui.line(&format!("denied: {}  # {denial}", way_out.map(String::as_str).unwrap_or_default()))?;
+        ui.line(&format!(
+            "denied: {}  # {denial}",
+            way_out.map(String::as_str).unwrap_or_default()
+        ))?;
     }
     Ok(())
 }
 
-fn request(arguments: &RunArguments, ctx: &Context) -> Result<ToolRequest, Error> {
+fn request(arguments: &ToolRunArguments, ctx: &Context) -> Result<ToolRequest, Error> {
     Ok(ToolRequest {
         id: arguments.id.clone(),
         command: arguments.command.clone(),
-        parameters: arguments.file.as_deref().map(|file| read_values(file, ctx)).transpose()?.unwrap_or_default(),
+        parameters: arguments
+            .file
+            .as_deref()
+            .map(|file| read_values(file, ctx))
+            .transpose()?
+            .unwrap_or_default(),
         words: arguments.parameters.clone(),
         strict: arguments.strict,
         allow_degraded: arguments.allow_degraded,
@@ -209,13 +264,22 @@ fn request(arguments: &RunArguments, ctx: &Context) -> Result<ToolRequest, Error
 /// Reads named values from a JSON or YAML file.
 pub(in crate::cli) fn read_values(file: &Path, ctx: &Context) -> Result<Map<String, Value>, Error> {
     let path = ctx.cwd.join(file);
-    path.metadata().map_err(|source| Error::Read { file: file.to_path_buf(), source })?;
-    params::load_file(&path, file).map_err(|findings| Error::InvalidFile { file: file.to_path_buf(), findings })
+    path.metadata().map_err(|source| Error::Read {
+        file: file.to_path_buf(),
+        source,
+    })?;
+    params::load_file(&path, file).map_err(|findings| Error::InvalidFile {
+        file: file.to_path_buf(),
+        findings,
+    })
 }
 
-/// How the run was started, for the journal. The values of parameters are written down with the step.
-fn words(arguments: &RunArguments) -> Vec<String> {
-    let words = ["piton", "tool", "run", arguments.id.as_str()].into_iter().chain(arguments.command.as_deref());
+/// The command line of the run, for the journal. The values of parameters are recorded with the
+/// step.
+fn argv(arguments: &ToolRunArguments) -> Vec<String> {
+    let words = ["piton", "tool", "run", arguments.id.as_str()]
+        .into_iter()
+        .chain(arguments.command.as_deref());
     let mut words: Vec<String> = words.map(redacted).collect();
     for parameter in &arguments.parameters {
         words.extend(["--param".to_owned(), redacted(parameter)]);

@@ -1,4 +1,4 @@
-//! `piton tool show`: the normalised manifest of a tool and where each field came from.
+//! `piton tool show`: shows the normalised manifest of a tool and the source of each field.
 
 use std::fmt::Write as _;
 
@@ -22,21 +22,26 @@ Examples:
   piton tool show greet --format markdown   Print documentation
   piton tool show greet --format yaml       Print it as a plain tool.yaml
   piton tool show python_runtime            Show a built-in tool")]
-pub(super) struct ShowArguments {
+pub(super) struct ToolShowArguments {
     /// Tool: `id` or `category/id`.
     #[arg(value_name = "ID")]
     id: String,
 }
 
-pub(super) fn run(arguments: &ShowArguments, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
+pub(super) fn run(
+    arguments: &ToolShowArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
     show(&arguments.id, ctx, ui)
 }
 
-/// Shows one tool.
 pub(in crate::cli) fn show(id: &str, ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let item = store.find(ItemKind::Tool, id)?;
-    let Some(tool) = item.as_tool() else { return Ok(ExitStatus::Success) };
+    let Some(tool) = item.as_tool() else {
+        return Ok(ExitStatus::Success);
+    };
     let description = ToolDescription::of(item, tool, &store);
     let author = author_of(item, ctx, ui);
     match ui.format() {
@@ -51,46 +56,75 @@ pub(in crate::cli) fn show(id: &str, ctx: &Context, ui: &mut Ui) -> Result<ExitS
     Ok(ExitStatus::Success)
 }
 
-/// What the signature of an author is worth; what cannot be found out is said and not known.
+/// The verdict on an author's signature; an error is reported and counts as unknown.
 pub(in crate::cli) fn author_of(item: &Item, ctx: &Context, ui: &mut Ui) -> Option<Authorship> {
     author::of_item(ctx, item).unwrap_or_else(|err| {
-        ui.warning(&format!("the signature of its author was not checked: {err}"));
+        ui.warning(&format!("the author's signature was not checked: {err}"));
         None
     })
 }
 
-/// What is shown of an item, with its author as a part of `signature`.
-pub(in crate::cli) fn with_author(shown: &impl serde::Serialize, author: Option<&Authorship>) -> Result<Value, Error> {
+/// An item with its author as a part of `signature`.
+pub(in crate::cli) fn with_author(
+    shown: &impl serde::Serialize,
+    author: Option<&Authorship>,
+) -> Result<Value, Error> {
     let mut shown = serde_json::to_value(shown).map_err(std::io::Error::from)?;
     if let (Some(author), Some(Value::Object(signature))) = (author, shown.get_mut("signature")) {
-        signature.insert("author".to_owned(), serde_json::to_value(author).map_err(std::io::Error::from)?);
+        signature.insert(
+            "author".to_owned(),
+            serde_json::to_value(author).map_err(std::io::Error::from)?,
+        );
     }
     Ok(shown)
 }
 
-/// What stamp and signature are worth, in words.
-pub(in crate::cli) fn told_signature(integrity: &Integrity, author: Option<&Authorship>) -> String {
+/// A description of stamp and signature.
+pub(in crate::cli) fn signature_text(integrity: &Integrity, author: Option<&Authorship>) -> String {
     let stamp = text(integrity);
-    author.map_or_else(|| stamp.clone(), |author| format!("{stamp}, {}", author.reason()))
+    author.map_or_else(
+        || stamp.clone(),
+        |author| format!("{stamp}, {}", author.reason()),
+    )
 }
 
-fn human(tool: &ToolDescription, author: Option<&Authorship>, ctx: &Context, ui: &mut Ui) -> Result<(), Error> {
+fn human(
+    tool: &ToolDescription,
+    author: Option<&Authorship>,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<(), Error> {
     let manifest = &tool.manifest;
-    ui.line(&format!("{} {} ({}, {})", manifest.tool_id, manifest.version, text(&manifest.kind), tool.source))?;
+    ui.line(&format!(
+        "{} {} ({}, {})",
+        manifest.tool_id,
+        manifest.version,
+        text(&manifest.kind),
+        tool.source
+    ))?;
     if !manifest.description.is_empty() {
         ui.line(manifest.description.trim())?;
     }
     ui.line("")?;
-    ui.line(&format!("path       {}", ctx.shown_path(&tool.path).display()))?;
+    ui.line(&format!(
+        "path       {}",
+        ctx.shown_path(&tool.path).display()
+    ))?;
     ui.line(&format!("spelling   {}", text(&tool.spelling)))?;
     if !tool.chain.is_empty() {
         let chain: Vec<_> = tool.chain.iter().map(ToString::to_string).collect();
         ui.line(&format!("chain      {}", chain.join(" → ")))?;
     }
-    ui.line(&format!("signature  {}", told_signature(&tool.signature, author)))?;
+    ui.line(&format!(
+        "signature  {}",
+        signature_text(&tool.signature, author)
+    ))?;
     ui.line("")?;
     for (field, value) in fields(tool) {
-        let from = tool.origins.get(&field).map(|origin| format!("  # {}:{}", origin.file.display(), origin.line));
+        let from = tool
+            .origins
+            .get(&field)
+            .map(|origin| format!("  # {}:{}", origin.file.display(), origin.line));
         ui.line(&format!("{field}: {value}{}", from.unwrap_or_default()))?;
     }
     Ok(())
@@ -110,9 +144,14 @@ fn fields(tool: &ToolDescription) -> Vec<(String, String)> {
         "legacy",
         "knowledge",
     ];
-    let Ok(Value::Object(all)) = serde_json::to_value(tool) else { return Vec::new() };
+    let Ok(Value::Object(all)) = serde_json::to_value(tool) else {
+        return Vec::new();
+    };
     let mut fields = Vec::new();
-    for (key, value) in all.iter().filter(|(key, _)| !SHOWN_ABOVE.contains(&key.as_str())) {
+    for (key, value) in all
+        .iter()
+        .filter(|(key, _)| !SHOWN_ABOVE.contains(&key.as_str()))
+    {
         flatten(key, value, &mut fields);
     }
     fields
@@ -142,29 +181,44 @@ fn flatten(path: &str, value: &Value, fields: &mut Vec<(String, String)>) {
         }
         Value::Array(elements) if elements.is_empty() => {}
         Value::String(text) if text.is_empty() => {}
-        Value::String(text) => fields.push((path.to_owned(), text.trim_end().replace('\n', "\n    "))),
+        Value::String(text) => {
+            fields.push((path.to_owned(), text.trim_end().replace('\n', "\n    ")));
+        }
         other => fields.push((path.to_owned(), other.to_string())),
     }
 }
 
-/// Whether a field of a parameter is shown as it is: a default may be anything, `null` too.
+/// Whether a parameter field is shown unchanged: a default may be any value, even `null`.
 fn is_value(path: &str) -> bool {
     path.starts_with("parameters[") && path.ends_with(".default")
 }
 
-/// Documentation for readers of the project.
+/// The documentation of a tool.
 fn markdown(description: &ToolDescription) -> String {
     let tool = &description.manifest;
-    let mut page = format!("# {}\n\n", tool.name.as_deref().unwrap_or(tool.tool_id.as_str()));
-    // Writing to a string cannot fail.
-    let _ = writeln!(page, "`{}` {} ({})\n", tool.tool_id, tool.version, text(&tool.kind));
+    let mut page = format!(
+        "# {}\n\n",
+        tool.name.as_deref().unwrap_or(tool.tool_id.as_str())
+    );
+    // Writing to a `String` cannot fail.
+    let _ = writeln!(
+        page,
+        "`{}` {} ({})\n",
+        tool.tool_id,
+        tool.version,
+        text(&tool.kind)
+    );
     if !tool.description.is_empty() {
         let _ = writeln!(page, "{}\n", tool.description.trim());
     }
     if !tool.parameters.is_empty() {
         page.push_str("## Parameters\n\n| name | type | required | default | description |\n|---|---|---|---|---|\n");
         for parameter in &tool.parameters {
-            let default = parameter.default.as_ref().map(|value| format!("`{value}`")).unwrap_or_default();
+            let default = parameter
+                .default
+                .as_ref()
+                .map(|value| format!("`{value}`"))
+                .unwrap_or_default();
             let _ = writeln!(
                 page,
                 "| `{}` | {} | {} | {} | {} |",
@@ -179,14 +233,22 @@ fn markdown(description: &ToolDescription) -> String {
     }
     list(&mut page, "Commands", &tool.commands);
     list(&mut page, "Required commands", &tool.requires.commands);
-    list(&mut page, "Required environment", &tool.requires.environment);
+    list(
+        &mut page,
+        "Required environment",
+        &tool.requires.environment,
+    );
     list(&mut page, "Required MCP servers", &tool.requires.mcp);
     list(&mut page, "Dependencies", &tool.dependencies);
     if let Some(schema) = &tool.output_schema {
         let _ = writeln!(page, "## Result\n\n```json\n{schema:#}\n```\n");
     }
     if !description.chain.is_empty() {
-        let chain: Vec<_> = description.chain.iter().map(|id| format!("`{id}`")).collect();
+        let chain: Vec<_> = description
+            .chain
+            .iter()
+            .map(|id| format!("`{id}`"))
+            .collect();
         let _ = writeln!(page, "## Runs through\n\n{}", chain.join(" → "));
     }
     page
@@ -206,11 +268,15 @@ fn cell(text: &str) -> String {
     text.trim().replace('|', "\\|").replace('\n', " ")
 }
 
-/// The name of a variant, as it is serialised.
+/// The serialized name of a variant.
 fn text(value: &impl serde::Serialize) -> String {
     match value.serialize(serde_json::value::Serializer) {
         Ok(Value::String(text)) => text,
-        Ok(Value::Object(entries)) => entries.get("status").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        Ok(Value::Object(entries)) => entries
+            .get("status")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
         _ => String::new(),
     }
 }

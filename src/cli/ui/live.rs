@@ -12,42 +12,41 @@ use std::time::{Duration, Instant};
 
 use anstyle::Style;
 
-/// How often it is drawn. What is over before the first time never shows.
+/// How often it is drawn. Anything shorter never shows.
 const PACE: Duration = Duration::from_millis(100);
 const FRAMES: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
-/// Goes to the beginning of the line and empties it.
+/// Moves to the start of the line and clears it.
 const ERASE: &str = "\r\x1b[2K";
-/// The columns of a terminal that does not say.
+/// The width of a terminal that does not report one.
 const USUAL_WIDTH: usize = 80;
 
-/// The live line.
 pub(super) struct LiveLine {
     shared: Arc<Shared>,
     drawer: Option<JoinHandle<()>>,
 }
 
-/// A live line that belongs to another part of the program.
+/// A handle for another part of the program.
 pub(super) struct LiveHandle(Arc<Shared>);
 
 struct Shared {
-    line: Mutex<Line>,
+    line: Mutex<StatusLine>,
     changed: Condvar,
     style: Style,
 }
 
-/// Where the next letter goes.
+/// The position of the cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Cursor {
-    /// To the beginning of a line.
+    /// At the start of a line.
     #[default]
     AtStart,
-    /// Behind what somebody has begun: drawing would erase that.
+    /// After unfinished output, which drawing would erase.
     InLine,
 }
 
-/// What is drawn.
+/// The drawn content.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct StatusLine {
     what: Option<(String, Instant)>,
     cursor: Cursor,
     frame: usize,
@@ -56,24 +55,34 @@ pub(super) struct Line {
 }
 
 impl LiveLine {
-    /// A line that shows nothing yet.
+    /// An empty line.
     pub(super) fn new(style: Style) -> Self {
-        let shared = Shared { line: Mutex::default(), changed: Condvar::new(), style };
-        Self { shared: Arc::new(shared), drawer: None }
+        let shared = Shared {
+            line: Mutex::default(),
+            changed: Condvar::new(),
+            style,
+        };
+        Self {
+            shared: Arc::new(shared),
+            drawer: None,
+        }
     }
 
-    /// Shows that something runs from now on.
+    /// Shows that something is running.
     pub(super) fn begin(&mut self, what: String) {
         self.quiet().what = Some((what, Instant::now()));
         self.shared.changed.notify_one();
         if self.drawer.is_none() {
             let shared = Arc::clone(&self.shared);
             // Without a thread there is no live line; everything else works.
-            self.drawer = std::thread::Builder::new().name("live line".to_owned()).spawn(move || shared.draw()).ok();
+            self.drawer = std::thread::Builder::new()
+                .name("live line".to_owned())
+                .spawn(move || shared.draw())
+                .ok();
         }
     }
 
-    /// Shows nothing any more.
+    /// Clears the line.
     pub(super) fn end(&self) {
         self.quiet().what = None;
     }
@@ -83,8 +92,8 @@ impl LiveLine {
         LiveHandle(Arc::clone(&self.shared))
     }
 
-    /// Takes the line away for as long as the guard lives.
-    pub(super) fn quiet(&self) -> MutexGuard<'_, Line> {
+    /// Hides the line while the guard lives.
+    pub(super) fn quiet(&self) -> MutexGuard<'_, StatusLine> {
         let mut line = self.shared.lock();
         line.erase();
         line
@@ -92,8 +101,8 @@ impl LiveLine {
 }
 
 impl LiveHandle {
-    /// Takes the line away for as long as the guard lives.
-    pub(super) fn quiet(&self) -> MutexGuard<'_, Line> {
+    /// Hides the line while the guard lives.
+    pub(super) fn quiet(&self) -> MutexGuard<'_, StatusLine> {
         let mut line = self.0.lock();
         line.erase();
         line
@@ -111,7 +120,7 @@ impl Drop for LiveLine {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Line> {
+    fn lock(&self) -> MutexGuard<'_, StatusLine> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -119,9 +128,14 @@ impl Shared {
         let mut line = self.lock();
         while !line.is_over {
             let waited = if line.what.is_none() {
-                self.changed.wait(line).unwrap_or_else(PoisonError::into_inner)
+                self.changed
+                    .wait(line)
+                    .unwrap_or_else(PoisonError::into_inner)
             } else {
-                self.changed.wait_timeout(line, PACE).unwrap_or_else(PoisonError::into_inner).0
+                self.changed
+                    .wait_timeout(line, PACE)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0
             };
             line = waited;
             line.draw(self.style);
@@ -129,14 +143,18 @@ impl Shared {
     }
 }
 
-impl Line {
-    /// Says where the next letter goes, once something was printed.
+impl StatusLine {
+    /// Sets the position of the cursor after printing.
     pub(super) fn leave(&mut self, cursor: Cursor) {
         self.cursor = cursor;
     }
 
     fn draw(&mut self, style: Style) {
-        let Some((what, since)) = self.what.as_ref().filter(|_| self.cursor == Cursor::AtStart && !self.is_over) else {
+        let Some((what, since)) = self
+            .what
+            .as_ref()
+            .filter(|_| self.cursor == Cursor::AtStart && !self.is_over)
+        else {
             return;
         };
         let passed = since.elapsed();
@@ -144,10 +162,16 @@ impl Line {
         if passed < PACE {
             return;
         }
-        let frame = FRAMES.get(self.frame % FRAMES.len()).copied().unwrap_or(' ');
+        let frame = FRAMES
+            .get(self.frame % FRAMES.len())
+            .copied()
+            .unwrap_or(' ');
         let time = elapsed(passed);
         let room = width().saturating_sub(time.len() + 5);
-        let text = format!("{ERASE}{style}{frame}{style:#} {}  {time}", fitted(what, room));
+        let text = format!(
+            "{ERASE}{style}{frame}{style:#} {}  {time}",
+            fitted(what, room)
+        );
         self.frame += 1;
         self.is_drawn = true;
         // The terminal may be gone.
@@ -161,7 +185,7 @@ impl Line {
     }
 }
 
-/// A time span for people: `3.4 s`, `2 min 05 s`.
+/// A readable duration: `3.4 s`, `2 min 05 s`.
 pub(in crate::cli) fn elapsed(span: Duration) -> String {
     let seconds = span.as_secs();
     match seconds {
@@ -173,10 +197,12 @@ pub(in crate::cli) fn elapsed(span: Duration) -> String {
 
 fn width() -> usize {
     let size = rustix::termios::tcgetwinsize(rustix::stdio::stderr()).ok();
-    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(USUAL_WIDTH)
+    size.map(|size| usize::from(size.ws_col))
+        .filter(|columns| *columns > 0)
+        .unwrap_or(USUAL_WIDTH)
 }
 
-/// The beginning of a text that surely fits: a line that wraps could not be erased.
+/// The beginning of a text that certainly fits: a wrapped line could not be erased.
 fn fitted(text: &str, room: usize) -> String {
     let mut fits = String::new();
     let mut used = 0;

@@ -1,6 +1,6 @@
-//! Colours of data: how runs and steps ended, and the lines of a diff.
+//! Colours for data: the status of runs and steps, and the lines of a diff.
 //!
-//! The printer strips them where output is not coloured, so callers need not ask.
+//! The printer strips them if output is not coloured, so callers need not check.
 
 use std::fmt::Write as _;
 
@@ -17,18 +17,26 @@ const RED: Style = AnsiColor::Red.on_default();
 const YELLOW: Style = AnsiColor::Yellow.on_default();
 const CYAN: Style = AnsiColor::Cyan.on_default();
 
-/// A text, cleaned and filled with blanks up to a width.
+/// A cleaned text, padded to a width.
 pub(in crate::cli) fn padded(text: &str, width: usize) -> String {
     let text = clean(text);
     format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
 
-/// The columns that the widest of some texts needs, at most `limit`; wider texts stick out.
-pub(in crate::cli) fn width_of<'t>(texts: impl IntoIterator<Item = &'t str>, limit: usize) -> usize {
-    texts.into_iter().map(|text| clean(text).width()).filter(|width| *width <= limit).max().unwrap_or_default()
+/// The width of the widest text, at most `limit`; wider texts overflow.
+pub(in crate::cli) fn width_of<'t>(
+    texts: impl IntoIterator<Item = &'t str>,
+    limit: usize,
+) -> usize {
+    texts
+        .into_iter()
+        .map(|text| clean(text).width())
+        .filter(|width| *width <= limit)
+        .max()
+        .unwrap_or_default()
 }
 
-/// The word for how a run or a step ended, filled up to a width.
+/// The status of a run or a step, padded to a width.
 pub(in crate::cli) fn status(word: &str, width: usize) -> String {
     let style = match word {
         "succeeded" => GREEN,
@@ -41,12 +49,12 @@ pub(in crate::cli) fn status(word: &str, width: usize) -> String {
     format!("{style}{word}{style:#}{blanks}")
 }
 
-/// A name that identifies something, such as the id of a run.
+/// An identifier, such as the id of a run.
 pub(in crate::cli) fn id(text: &str) -> String {
     format!("{YELLOW}{}{YELLOW:#}", clean(text))
 }
 
-/// Text that matters less.
+/// Less important text.
 pub(in crate::cli) fn dim(text: &str) -> String {
     format!("{DIM}{}{DIM:#}", clean(text))
 }
@@ -56,8 +64,11 @@ pub(in crate::cli) fn patch(text: &str) -> String {
     let mut painted = String::with_capacity(text.len() * 2);
     let mut in_header = false;
     for line in text.split_inclusive('\n') {
-        let (content, end) = line.strip_suffix('\n').map_or((line, ""), |content| (content, "\n"));
-        in_header = content.starts_with("diff --git ") || (in_header && !content.starts_with("@@ "));
+        let (content, end) = line
+            .strip_suffix('\n')
+            .map_or((line, ""), |content| (content, "\n"));
+        in_header =
+            content.starts_with("diff --git ") || (in_header && !content.starts_with("@@ "));
         let style = match content.chars().next() {
             _ if in_header => BOLD,
             Some('@') => CYAN,
@@ -65,7 +76,7 @@ pub(in crate::cli) fn patch(text: &str) -> String {
             Some('-') => RED,
             _ => PLAIN,
         };
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(painted, "{style}{}{style:#}{end}", clean(content));
     }
     painted
@@ -77,7 +88,8 @@ mod tests {
 
     #[test]
     fn a_line_that_looks_like_a_header_is_a_header_only_before_the_first_hunk() {
-        let painted = patch("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n--- gone\n+new\n same\n");
+        let painted =
+            patch("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n--- gone\n+new\n same\n");
         let expected = "\u{1b}[1mdiff --git a/x b/x\u{1b}[0m\n\u{1b}[1m--- a/x\u{1b}[0m\n\u{1b}[1m+++ b/x\u{1b}[0m\n\
                         \u{1b}[36m@@ -1 +1 @@\u{1b}[0m\n\u{1b}[31m--- gone\u{1b}[0m\n\u{1b}[32m+new\u{1b}[0m\n same\n";
         assert_eq!(painted, expected);

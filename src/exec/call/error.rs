@@ -6,10 +6,13 @@ use std::path::PathBuf;
 use crate::exec::python::bootstrap::Raised;
 use crate::exec::subprocess::SubprocessError;
 use crate::exec::supervisor::SupervisorError;
-use crate::exec::worker::Failure;
+use crate::exec::worker::WorkFailure;
 use crate::item::source::Unread;
-use crate::item::wording::shown;
+use crate::item::wording::{first_line, shown};
 use crate::problem::{Code, Explain, Hint};
+
+/// The longest text of an exception that a message quotes.
+const LONGEST_LINE: usize = 300;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
@@ -51,21 +54,27 @@ pub enum CallError {
         #[source]
         source: io::Error,
     },
+    #[error("cannot make the declared cache `{}`", .folder.display())]
+    DeclaredCache {
+        folder: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     /// A signal or the client asked piton to stop.
     #[error("interrupted")]
     Interrupted,
-    #[error("{}: {}", shown(&.0.kind), first_line(&.0.message))]
+    #[error("{}: {}", shown(&.0.kind), first_line(&.0.message, LONGEST_LINE))]
     Raised(Raised),
     /// A call that piton makes itself, such as HTTP, failed.
     #[error("{}", .0.message)]
-    Failed(Failure),
+    Failed(WorkFailure),
     /// The process ended without returning a result.
     #[error("the process ended before `{function}` returned")]
     NoResult { function: &'static str },
     #[error("the result is too large: {bytes} bytes")]
     TooLarge { bytes: u64 },
     /// The result does not match the manifest.
-    #[error("the result is not what the tool promises{}", lines(.problems))]
+    #[error("the result does not match the tool's declaration{}", lines(.problems))]
     Contract { problems: Vec<String> },
     #[error("the parser `{}` cannot read the output: {reason}", shown(.parser))]
     Parser { parser: String, reason: String },
@@ -81,7 +90,7 @@ impl Explain for CallError {
             Self::Home { .. } => Code::NoPrivateHome,
             Self::BadDependency { .. } => Code::InvalidDependency,
             Self::Dependencies { .. } => Code::DependenciesFailed,
-            Self::Cache { .. } => Code::CacheFailed,
+            Self::Cache { .. } | Self::DeclaredCache { .. } => Code::CacheFailed,
             Self::Interrupted => Code::Interrupted,
             Self::Raised(_) => Code::ToolRaised,
             Self::Failed(failure) => failure.kind.code(),
@@ -95,15 +104,24 @@ impl Explain for CallError {
     fn hint(&self) -> Option<Hint> {
         match self {
             Self::Supervisor(err) => err.hint(),
-            Self::ScriptChanged { .. } => Some("run it again, to have it checked as it is now".into()),
-            Self::ScriptUnreadable { .. } => Some("see that it is there, a plain file and readable".into()),
-            Self::Program { source } => source.hint(),
-            Self::Home { .. } => Some("see that there is space, or set `TMPDIR` to another folder".into()),
-            Self::BadDependency { .. } => {
-                Some("name packages only, e.g. `requests>=2`; options of the installer are not taken".into())
+            Self::ScriptChanged { .. } => {
+                Some("run it again, to have it checked as it is now".into())
             }
+            Self::ScriptUnreadable { .. } => {
+                Some("check that it exists, is a plain file and is readable".into())
+            }
+            Self::Program { source } => source.hint(),
+            Self::Home { .. } => {
+                Some("check the disk space, or set `TMPDIR` to another folder".into())
+            }
+            Self::BadDependency { .. } => Some(
+                "list packages only, e.g. `requests>=2`; installer options are not allowed".into(),
+            ),
             Self::Dependencies { said, .. } => Some(install_hint(said).into()),
-            Self::Cache { .. } => Some("see that the folder can be written".into()),
+            Self::Cache { .. } => Some("check that the folder is writable".into()),
+            Self::DeclaredCache { .. } => {
+                Some("make the folder writable, or remove it from `caches` of the tool".into())
+            }
             Self::Interrupted | Self::Raised(_) => None,
             Self::Failed(failure) => failure.suggestion.clone(),
             Self::NoResult { .. } => {
@@ -111,7 +129,9 @@ impl Explain for CallError {
             }
             Self::TooLarge { .. } => Some("write large data to a file and return its path".into()),
             Self::Contract { .. } => Some("correct the tool, or `outputs` in its manifest".into()),
-            Self::Parser { .. } => Some("correct the output or the parser, or name another in `outputs`".into()),
+            Self::Parser { .. } => {
+                Some("correct the output or the parser, or name another in `outputs`".into())
+            }
         }
     }
 }
@@ -120,23 +140,14 @@ fn install_hint(said: &[String]) -> &'static str {
     let says = |word: &str| said.iter().any(|line| line.contains(word));
     if says("ensurepip") {
         "install the `venv` module of Python (`python3-venv` on Debian), or `uv`"
-    } else if says("No matching distribution") || says("No solution found") || says("Invalid requirement") {
-        "see that the names and versions under `dependencies` exist"
+    } else if says("No matching distribution")
+        || says("No solution found")
+        || says("Invalid requirement")
+    {
+        "check that the names and versions under `dependencies` exist"
     } else {
-        "see that the package index can be reached; nothing half-made was kept"
+        "check that the package index is reachable; nothing was installed"
     }
-}
-
-/// The first line of an exception's message, without control characters.
-fn first_line(message: &str) -> String {
-    const LONGEST: usize = 300;
-    let line = message.lines().next().unwrap_or_default();
-    let mut shown: String =
-        line.chars().take(LONGEST).map(|character| if character.is_control() { ' ' } else { character }).collect();
-    if line.len() < message.trim_end().len() || line.chars().nth(LONGEST).is_some() {
-        shown.push('…');
-    }
-    shown
 }
 
 /// Formats lines below a message.

@@ -6,14 +6,14 @@ use super::{CallError, Machine, NewSupervisor, Raised, Starter};
 use crate::exec::contract;
 use crate::exec::interrupt::Interrupts;
 use crate::exec::invocation::{Action, Invocation};
-use crate::exec::mcp::Outcome;
+use crate::exec::mcp::McpResult;
 use crate::exec::parser;
-use crate::exec::python::bootstrap::Answer;
+use crate::exec::python::bootstrap::ScriptAnswer;
 use crate::exec::supervisor::{Captured, Ended, ResultFault};
 use crate::exec::worker;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Read {
+pub struct ReadResult {
     pub value: Value,
     /// Problems that did not prevent reading the result.
     pub warnings: Vec<String>,
@@ -35,7 +35,7 @@ pub fn read_result(
     machine: &Machine,
     supervisor: &NewSupervisor<'_>,
     interrupts: &mut Interrupts,
-) -> Result<Read, CallError> {
+) -> Result<ReadResult, CallError> {
     let mut told = Vec::new();
     let raw = match &invocation.action {
         Action::Process(_) if invocation.prints_result() => Raw::Output(&ended.stdout),
@@ -45,7 +45,8 @@ pub fn read_result(
             None => Raw::Output(&ended.stdout),
         },
         Action::Mcp(_) => {
-            let answer = worker_answer(ended)?.and_then(|value| serde_json::from_value::<Outcome>(value).ok());
+            let answer = worker_answer(ended)?
+                .and_then(|value| serde_json::from_value::<McpResult>(value).ok());
             let outcome = answer.ok_or(CallError::NoResult { function: "work" })?;
             told = outcome.warnings;
             Raw::Value(outcome.value)
@@ -54,9 +55,20 @@ pub fn read_result(
             Raw::Value(worker_answer(ended)?.ok_or(CallError::NoResult { function: "work" })?)
         }
     };
-    let read = settled(invocation, raw, machine, &mut Starter { supervisor, interrupts })?;
+    let read = settled(
+        invocation,
+        raw,
+        machine,
+        &mut Starter {
+            supervisor,
+            interrupts,
+        },
+    )?;
     told.extend(read.warnings);
-    Ok(Read { warnings: told, ..read })
+    Ok(ReadResult {
+        warnings: told,
+        ..read
+    })
 }
 
 /// The same for a value that the caller already has.
@@ -66,8 +78,16 @@ pub fn read_value(
     machine: &Machine,
     supervisor: &NewSupervisor<'_>,
     interrupts: &mut Interrupts,
-) -> Result<Read, CallError> {
-    settled(invocation, Raw::Value(value), machine, &mut Starter { supervisor, interrupts })
+) -> Result<ReadResult, CallError> {
+    settled(
+        invocation,
+        Raw::Value(value),
+        machine,
+        &mut Starter {
+            supervisor,
+            interrupts,
+        },
+    )
 }
 
 /// Runs the parser and checks the contract.
@@ -76,11 +96,14 @@ fn settled(
     raw: Raw<'_>,
     machine: &Machine,
     starter: &mut Starter<'_>,
-) -> Result<Read, CallError> {
+) -> Result<ReadResult, CallError> {
     let mut warnings = Vec::new();
     let outputs = &invocation.outputs;
     let mut parse = |content: &str, name: &str| {
-        let source = parser::Source { machine, environment: invocation.action.environment() };
+        let source = parser::ParserEnvironment {
+            machine,
+            environment: invocation.action.environment(),
+        };
         parser::parse(name, content, source, starter, &mut warnings)
     };
     let parser = outputs.parser.as_deref();
@@ -103,66 +126,78 @@ fn settled(
         },
     };
     contract::check(&value, invocation, &machine.root, &mut warnings)?;
-    Ok(Read { value, warnings })
+    Ok(ReadResult { value, warnings })
 }
 
 /// The value from a worker; `None` when it returned nothing.
 pub(super) fn worker_answer(ended: &Ended) -> Result<Option<Value>, CallError> {
     match worker::answer(ended).map_err(|bytes| CallError::TooLarge { bytes })? {
-        Some(worker::Answer::Ok(value)) => Ok(Some(value)),
-        Some(worker::Answer::Failed(failure)) => Err(CallError::Failed(failure)),
+        Some(worker::WorkerAnswer::Ok(value)) => Ok(Some(value)),
+        Some(worker::WorkerAnswer::Failed(failure)) => Err(CallError::Failed(failure)),
         None => Ok(None),
     }
 }
 
 /// The exception that ended a Python script, if there was one.
 pub fn raised(ended: &Ended) -> Option<Raised> {
-    match Answer::read(ended.result.as_deref()?)? {
-        Answer::Error(raised) => Some(raised),
-        Answer::Ok(_) | Answer::Exit(_) => None,
+    match ScriptAnswer::read(ended.result.as_deref()?)? {
+        ScriptAnswer::Error(raised) => Some(raised),
+        ScriptAnswer::Ok(_) | ScriptAnswer::Exit(_) => None,
     }
 }
 
 /// The return value of a function, or its stdout if it returned nothing.
 fn handed_over<'e>(ended: &'e Ended, function: &'static str) -> Result<Raw<'e>, CallError> {
     match answer(ended, function)? {
-        Answer::Ok(Value::Null) if ended.stdout.total > 0 => Ok(Raw::Output(&ended.stdout)),
-        Answer::Ok(value) => Ok(Raw::Value(value)),
-        Answer::Exit(_) => Ok(Raw::Output(&ended.stdout)),
-        Answer::Error(raised) => Err(CallError::Raised(raised)),
+        ScriptAnswer::Ok(Value::Null) if ended.stdout.total > 0 => Ok(Raw::Output(&ended.stdout)),
+        ScriptAnswer::Ok(value) => Ok(Raw::Value(value)),
+        ScriptAnswer::Exit(_) => Ok(Raw::Output(&ended.stdout)),
+        ScriptAnswer::Error(raised) => Err(CallError::Raised(raised)),
     }
 }
 
 /// The return value of a function only.
 pub(in crate::exec) fn returned(ended: &Ended, function: &'static str) -> Result<Value, CallError> {
     match answer(ended, function)? {
-        Answer::Ok(value) => Ok(value),
-        Answer::Error(raised) => Err(CallError::Raised(raised)),
-        Answer::Exit(_) => Err(CallError::NoResult { function }),
+        ScriptAnswer::Ok(value) => Ok(value),
+        ScriptAnswer::Error(raised) => Err(CallError::Raised(raised)),
+        ScriptAnswer::Exit(_) => Err(CallError::NoResult { function }),
     }
 }
 
-fn answer(ended: &Ended, function: &'static str) -> Result<Answer, CallError> {
+fn answer(ended: &Ended, function: &'static str) -> Result<ScriptAnswer, CallError> {
     if let Some(ResultFault::TooLarge(bytes)) = ended.result_fault {
         return Err(CallError::TooLarge { bytes });
     }
-    ended.result.as_deref().and_then(Answer::read).ok_or(CallError::NoResult { function })
+    ended
+        .result
+        .as_deref()
+        .and_then(ScriptAnswer::read)
+        .ok_or(CallError::NoResult { function })
 }
 
 fn formatted(raw: Raw<'_>, format: Option<&str>) -> Result<Value, CallError> {
     match (raw, format) {
         (Raw::Value(Value::String(text)), Some("text")) => Ok(json!({ "stdout": text })),
-        (Raw::Value(value), Some("text")) => {
-            Err(contract::broken(format!("`outputs.format` is `text`, and it returned {}", contract::kind_of(&value))))
-        }
+        (Raw::Value(value), Some("text")) => Err(contract::broken(format!(
+            "`outputs.format` is `text`, and it returned {}",
+            contract::kind_of(&value)
+        ))),
         (Raw::Value(value), _) => Ok(value),
         (Raw::Output(output), Some("text")) => Ok(json!({ "stdout": output.text() })),
-        (Raw::Output(output), Some("json")) => exact(&whole(output)?)
-            .map_err(|reason| contract::broken(format!("`outputs.format` is `json`, and stdout is not: {reason}"))),
+        (Raw::Output(output), Some("json")) => exact(&whole(output)?).map_err(|reason| {
+            contract::broken(format!(
+                "`outputs.format` is `json`, and stdout is not: {reason}"
+            ))
+        }),
         (Raw::Output(output), _) => {
             let text = output.text();
             // Truncated output may still be valid JSON and mean something else.
-            let value = if output.is_truncated() { None } else { exact(&text).ok() };
+            let value = if output.is_truncated() {
+                None
+            } else {
+                exact(&text).ok()
+            };
             Ok(value.unwrap_or_else(|| json!({ "stdout": text })))
         }
     }
@@ -185,7 +220,9 @@ fn naming_a_file(raw: Raw<'_>) -> Result<Map<String, Value>, CallError> {
         Value::Object(map) => Ok(map),
         other => {
             let kind = contract::kind_of(&other);
-            Err(contract::broken(format!("`outputs.format` is `file`, and the result is {kind}, not a path")))
+            Err(contract::broken(format!(
+                "`outputs.format` is `file`, and the result is {kind}, not a path"
+            )))
         }
     }
 }
@@ -194,11 +231,16 @@ fn naming_a_file(raw: Raw<'_>) -> Result<Map<String, Value>, CallError> {
 pub(in crate::exec) fn exact(text: &str) -> Result<Value, String> {
     let value = serde_json::from_str(text).map_err(|err| err.to_string())?;
     let mut rest = text;
-    while let Some(at) = rest.find(|character: char| character == '"' || character == '-' || character.is_ascii_digit())
+    while let Some(at) = rest
+        .find(|character: char| character == '"' || character == '-' || character.is_ascii_digit())
     {
         rest = rest.get(at..).unwrap_or_default();
         let is_text = rest.starts_with('"');
-        let end = if is_text { end_of_text(rest) } else { end_of_number(rest) };
+        let end = if is_text {
+            end_of_text(rest)
+        } else {
+            end_of_number(rest)
+        };
         let (token, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
         let is_integer = !is_text && !token.contains(['.', 'e', 'E']);
         if is_integer && token.parse::<i64>().is_err() && token.parse::<u64>().is_err() {
@@ -211,7 +253,8 @@ pub(in crate::exec) fn exact(text: &str) -> Result<Value, String> {
 }
 
 fn end_of_number(text: &str) -> usize {
-    text.find(|character: char| !matches!(character, '0'..='9' | '-' | '+' | '.' | 'e' | 'E')).unwrap_or(text.len())
+    text.find(|character: char| !matches!(character, '0'..='9' | '-' | '+' | '.' | 'e' | 'E'))
+        .unwrap_or(text.len())
 }
 
 /// The position after the closing quote of a JSON string.
@@ -231,7 +274,10 @@ fn end_of_text(text: &str) -> usize {
 /// The complete output; an error when it was truncated.
 fn whole(output: &Captured) -> Result<String, CallError> {
     if output.is_truncated() {
-        let problem = format!("stdout has {} bytes, which is too much to be read as a result", output.total);
+        let problem = format!(
+            "stdout has {} bytes, which is too much to be read as a result",
+            output.total
+        );
         return Err(contract::broken(problem));
     }
     Ok(output.text())

@@ -1,6 +1,6 @@
 //! The build context of an image.
 //!
-//! It is read completely and in a fixed order. [`Files::hash`] covers names, permissions, bytes and
+//! It is read completely and in a fixed order. [`ContextFiles::hash`] covers names, permissions, bytes and
 //! link targets, and the archive for the engine is made from the same bytes, so the image is built
 //! from what was checked.
 
@@ -14,34 +14,34 @@ use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 use walkdir::WalkDir;
 
-use crate::item::signature::hex;
+use crate::encoding::hex;
 use crate::item::source::read_bytes;
 
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 const MAX_ENTRIES: usize = 20_000;
 
 #[derive(Debug)]
-pub(in crate::exec) struct Files {
-    entries: Vec<Entry>,
+pub(in crate::exec) struct ContextFiles {
+    entries: Vec<ArchiveEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ArchiveEntry {
     /// Relative to the folder.
     path: PathBuf,
     mode: u32,
-    content: Content,
+    content: ArchiveContent,
 }
 
 #[derive(Debug)]
-enum Content {
+enum ArchiveContent {
     Folder,
     File(Vec<u8>),
     Link(PathBuf),
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(in crate::exec) enum ContextError {
+pub(in crate::exec) enum BuildContextError {
     #[error("cannot be read: `{}`: {source}", .path.display())]
     Unreadable { path: PathBuf, source: io::Error },
     #[error("holds `{}`, which is neither a file nor a folder nor a link", .0.display())]
@@ -50,53 +50,74 @@ pub(in crate::exec) enum ContextError {
     TooLarge,
 }
 
-impl ContextError {
+impl BuildContextError {
     pub(in crate::exec) fn hint(&self) -> &'static str {
         match self {
-            Self::Unreadable { .. } => "see that it can be read",
+            Self::Unreadable { .. } => "check that it is readable",
             Self::Special(_) => "take it out of the folder",
             Self::TooLarge => "keep only what the image needs in that folder",
         }
     }
 }
 
-pub(in crate::exec) fn read(folder: &Path) -> Result<Files, ContextError> {
+pub(in crate::exec) fn read(folder: &Path) -> Result<ContextFiles, BuildContextError> {
     let mut entries = Vec::new();
     let mut left = MAX_BYTES;
-    for entry in WalkDir::new(folder).min_depth(1).follow_links(false).sort_by_file_name() {
-        let entry = entry.map_err(|err| ContextError::Unreadable {
+    for entry in WalkDir::new(folder)
+        .min_depth(1)
+        .follow_links(false)
+        .sort_by_file_name()
+    {
+        let entry = entry.map_err(|err| BuildContextError::Unreadable {
             path: err.path().unwrap_or(folder).to_path_buf(),
             source: err.into(),
         })?;
-        let path = entry.path().strip_prefix(folder).unwrap_or(entry.path()).to_path_buf();
-        let unreadable = |source| ContextError::Unreadable { path: path.clone(), source };
+        let path = entry
+            .path()
+            .strip_prefix(folder)
+            .unwrap_or(entry.path())
+            .to_path_buf();
+        let unreadable = |source| BuildContextError::Unreadable {
+            path: path.clone(),
+            source,
+        };
         let metadata = fs::symlink_metadata(entry.path()).map_err(unreadable)?;
         let kind = metadata.file_type();
         let content = match () {
-            () if kind.is_dir() => Content::Folder,
-            () if kind.is_symlink() => Content::Link(fs::read_link(entry.path()).map_err(unreadable)?),
+            () if kind.is_dir() => ArchiveContent::Folder,
+            () if kind.is_symlink() => {
+                ArchiveContent::Link(fs::read_link(entry.path()).map_err(unreadable)?)
+            }
             () if kind.is_file() => {
                 if metadata.len() > left {
-                    return Err(ContextError::TooLarge);
+                    return Err(BuildContextError::TooLarge);
                 }
                 let read = read_bytes(entry.path(), left);
                 let bytes = read.map_err(|err| unreadable(io::Error::other(err.to_string())))?;
                 left = left.saturating_sub(bytes.len() as u64);
-                Content::File(bytes)
+                ArchiveContent::File(bytes)
             }
-            () => return Err(ContextError::Special(path)),
+            () => return Err(BuildContextError::Special(path)),
         };
         if entries.len() == MAX_ENTRIES {
-            return Err(ContextError::TooLarge);
+            return Err(BuildContextError::TooLarge);
         }
-        entries.push(Entry { path, mode: metadata.permissions().mode() & 0o777, content });
+        entries.push(ArchiveEntry {
+            path,
+            mode: metadata.permissions().mode() & 0o777,
+            content,
+        });
     }
-    Ok(Files { entries })
+    Ok(ContextFiles { entries })
 }
 
-impl Files {
+impl ContextFiles {
     /// A hash of everything that the build depends on, except its base images.
-    pub(in crate::exec) fn hash(&self, dockerfile: &str, args: &BTreeMap<String, String>) -> String {
+    pub(in crate::exec) fn hash(
+        &self,
+        dockerfile: &str,
+        args: &BTreeMap<String, String>,
+    ) -> String {
         let mut hash = Sha256::new();
         // Prefix each part with its length, so that different folders cannot give the same bytes.
         let mut add = |part: &[u8]| {
@@ -114,12 +135,12 @@ impl Files {
             add(entry.path.as_os_str().as_encoded_bytes());
             add(&entry.mode.to_le_bytes());
             match &entry.content {
-                Content::Folder => add(b"folder"),
-                Content::File(bytes) => {
+                ArchiveContent::Folder => add(b"folder"),
+                ArchiveContent::File(bytes) => {
                     add(b"file");
                     add(bytes);
                 }
-                Content::Link(to) => {
+                ArchiveContent::Link(to) => {
                     add(b"link");
                     add(to.as_os_str().as_encoded_bytes());
                 }
@@ -136,17 +157,17 @@ impl Files {
             header.set_mode(entry.mode);
             header.set_mtime(0);
             match &entry.content {
-                Content::Folder => {
+                ArchiveContent::Folder => {
                     header.set_entry_type(EntryType::Directory);
                     header.set_size(0);
                     archive.append_data(&mut header, &entry.path, io::empty())?;
                 }
-                Content::File(bytes) => {
+                ArchiveContent::File(bytes) => {
                     header.set_entry_type(EntryType::Regular);
                     header.set_size(bytes.len() as u64);
                     archive.append_data(&mut header, &entry.path, bytes.as_slice())?;
                 }
-                Content::Link(to) => {
+                ArchiveContent::Link(to) => {
                     header.set_entry_type(EntryType::Symlink);
                     header.set_size(0);
                     archive.append_link(&mut header, &entry.path, to)?;
@@ -165,12 +186,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("Dockerfile"), "FROM scratch\n").unwrap();
         make(folder.path());
-        read(folder.path()).unwrap().hash("Dockerfile", &BTreeMap::new())
+        read(folder.path())
+            .unwrap()
+            .hash("Dockerfile", &BTreeMap::new())
     }
 
     #[test]
     fn names_bytes_permissions_and_links_all_count() {
-        let link = |to: &'static str| move |folder: &Path| std::os::unix::fs::symlink(to, folder.join("a")).unwrap();
+        let link = |to: &'static str| {
+            move |folder: &Path| std::os::unix::fs::symlink(to, folder.join("a")).unwrap()
+        };
         let mode = |mode: u32| {
             move |folder: &Path| {
                 fs::write(folder.join("a"), "1").unwrap();
@@ -203,13 +228,18 @@ mod tests {
             files.hash("Dockerfile", &args("A", "BC")),
             files.hash("Dockerfile", &args("AB", "C")),
         ];
-        assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), all.len());
+        assert_eq!(
+            all.iter().collect::<std::collections::BTreeSet<_>>().len(),
+            all.len()
+        );
     }
 
     #[test]
     fn what_is_no_file_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(folder.path().join("s")).unwrap();
-        assert!(matches!(read(folder.path()), Err(ContextError::Special(path)) if path == Path::new("s")));
+        assert!(
+            matches!(read(folder.path()), Err(BuildContextError::Special(path)) if path == Path::new("s"))
+        );
     }
 }

@@ -8,7 +8,7 @@ use bollard::{API_DEFAULT_VERSION, Docker};
 use serde::{Deserialize, Serialize};
 
 use super::with_sources;
-use crate::exec::worker::{Failure, FailureKind};
+use crate::exec::worker::{FailureKind, WorkFailure};
 
 /// How long an engine may take to identify itself.
 const ANSWERING_TIME: Duration = Duration::from_secs(10);
@@ -17,7 +17,7 @@ const ANSWERING_TIME: Duration = Duration::from_secs(10);
 const ANY_TIME: u64 = 30 * 24 * 60 * 60;
 
 #[derive(Debug)]
-pub(super) struct Engine {
+pub(super) struct ContainerEngine {
     pub(super) docker: Docker,
     pub(super) about: About,
 }
@@ -48,9 +48,9 @@ impl Brand {
     }
 }
 
-impl Engine {
+impl ContainerEngine {
     /// The first engine that answers.
-    pub(super) async fn find(urls: &[String]) -> Result<Self, Failure> {
+    pub(super) async fn find(urls: &[String]) -> Result<Self, WorkFailure> {
         let mut tried = Vec::new();
         for url in urls {
             match Self::connect(url).await {
@@ -58,13 +58,16 @@ impl Engine {
                 Err(reason) => tried.push((url, reason)),
             }
         }
-        let told: Vec<String> = tried.iter().map(|(url, reason)| format!("`{url}`: {reason}")).collect();
-        let message = format!("no container engine answers ({})", told.join("; "));
+        let told: Vec<String> = tried
+            .iter()
+            .map(|(url, reason)| format!("`{url}`: {reason}"))
+            .collect();
+        let message = format!("no container engine responds ({})", told.join("; "));
         let is_forbidden = tried.iter().any(|(_, reason)| *reason == FORBIDDEN);
-        Err(Failure::new(FailureKind::ContainerEngine, message).suggest(if is_forbidden {
+        Err(WorkFailure::new(FailureKind::ContainerEngine, message).suggest(if is_forbidden {
             "you may not use that socket: join the group that owns it, or run a rootless engine"
         } else {
-            "start Docker, or Podman with `systemctl --user start podman.socket`; `DOCKER_HOST` names another socket"
+            "start Docker, or Podman with `systemctl --user start podman.socket`; set `DOCKER_HOST` to use another socket"
         }))
     }
 
@@ -72,7 +75,10 @@ impl Engine {
     pub(super) fn again(about: About) -> Result<Self, String> {
         let path = about.url.strip_prefix("unix://").unwrap_or(&about.url);
         let docker = Docker::connect_with_unix(path, ANY_TIME, API_DEFAULT_VERSION);
-        Ok(Self { docker: docker.map_err(|err| with_sources(&err))?, about })
+        Ok(Self {
+            docker: docker.map_err(|err| with_sources(&err))?,
+            about,
+        })
     }
 
     async fn connect(url: &str) -> Result<Self, String> {
@@ -88,15 +94,34 @@ impl Engine {
             let docker = Docker::connect_with_unix(path, ANY_TIME, API_DEFAULT_VERSION)?;
             Ok::<_, bollard::errors::Error>((docker.version().await?, docker.info().await?))
         };
-        let answer = tokio::time::timeout(ANSWERING_TIME, ask).await.map_err(|_| "it does not answer".to_owned())?;
+        let answer = tokio::time::timeout(ANSWERING_TIME, ask)
+            .await
+            .map_err(|_| "it does not answer".to_owned())?;
         let (version, info) = answer.map_err(|err| with_sources(&err))?;
-        let names = version.components.iter().flatten().map(|component| component.name.as_str());
-        let is_podman = names.chain(version.platform.as_ref().map(|platform| platform.name.as_str()));
+        let names = version
+            .components
+            .iter()
+            .flatten()
+            .map(|component| component.name.as_str());
+        let is_podman = names.chain(
+            version
+                .platform
+                .as_ref()
+                .map(|platform| platform.name.as_str()),
+        );
         let is_podman = is_podman.into_iter().any(|name| name.contains("Podman"));
         let about = About {
             url: url.to_owned(),
-            brand: if is_podman { Brand::Podman } else { Brand::Docker },
-            is_rootless: info.security_options.iter().flatten().any(|option| option.contains("rootless")),
+            brand: if is_podman {
+                Brand::Podman
+            } else {
+                Brand::Docker
+            },
+            is_rootless: info
+                .security_options
+                .iter()
+                .flatten()
+                .any(|option| option.contains("rootless")),
             limits_memory: info.memory_limit.unwrap_or_default(),
             limits_processes: info.pids_limit.unwrap_or_default(),
         };

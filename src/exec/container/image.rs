@@ -6,26 +6,26 @@ use bollard::errors::Error;
 use bollard::query_parameters::{BuildImageOptions, CreateImageOptions};
 use futures_util::StreamExt;
 
-use super::engine::Engine;
-use super::{context, is_missing, tell, with_sources};
-use crate::exec::invocation::{Built, Image};
-use crate::exec::worker::{Failure, FailureKind};
+use super::engine::ContainerEngine;
+use super::{context, is_missing, report_progress, with_sources};
+use crate::exec::invocation::{Built, ContainerImage};
+use crate::exec::worker::{FailureKind, WorkFailure};
 
 /// How many of the last lines of a build are shown.
 const LAST_LINES: usize = 15;
 
-impl Engine {
+impl ContainerEngine {
     /// The id of an image, which is pulled or built if missing.
-    pub(super) async fn ensure(&self, image: &Image) -> Result<String, Failure> {
+    pub(super) async fn ensure(&self, image: &ContainerImage) -> Result<String, WorkFailure> {
         match image {
-            Image::Named(name) => {
+            ContainerImage::Named(name) => {
                 if let Some(id) = self.find_image(name).await? {
                     return Ok(id);
                 }
                 self.pull(name).await?;
                 self.made(name).await
             }
-            Image::Built(built) => {
+            ContainerImage::Built(built) => {
                 // With a host name, no engine searches a registry for it.
                 let name = format!("localhost/piton-build:{}", built.sha256);
                 if let Some(id) = self.find_image(&name).await? {
@@ -37,23 +37,30 @@ impl Engine {
         }
     }
 
-    async fn find_image(&self, name: &str) -> Result<Option<String>, Failure> {
+    async fn find_image(&self, name: &str) -> Result<Option<String>, WorkFailure> {
         match self.docker.inspect_image(name).await {
             Ok(found) => Ok(Some(found.id.unwrap_or_else(|| name.to_owned()))),
             Err(err) if is_missing(&err) => Ok(None),
-            Err(err) => Err(self.failed(FailureKind::ContainerImage, &format!("cannot look for `{name}`"), &err)),
+            Err(err) => Err(self.failed(
+                FailureKind::ContainerImage,
+                &format!("cannot look for `{name}`"),
+                &err,
+            )),
         }
     }
 
-    async fn made(&self, name: &str) -> Result<String, Failure> {
+    async fn made(&self, name: &str) -> Result<String, WorkFailure> {
         self.find_image(name).await?.ok_or_else(|| {
-            let message = format!("{} says that it has `{name}` now, and does not", self.about.brand.name());
-            Failure::new(FailureKind::ContainerImage, message)
+            let message = format!(
+                "{} says that it has `{name}` now, and does not",
+                self.about.brand.name()
+            );
+            WorkFailure::new(FailureKind::ContainerImage, message)
         })
     }
 
-    async fn pull(&self, name: &str) -> Result<(), Failure> {
-        tell(&format!("pulling the image {name}"));
+    async fn pull(&self, name: &str) -> Result<(), WorkFailure> {
+        report_progress(&format!("pulling the image {name}"));
         let (from_image, tag) = apart(name);
         let options = CreateImageOptions {
             from_image: Some(from_image.to_owned()),
@@ -63,8 +70,10 @@ impl Engine {
         let mut progress = self.docker.create_image(Some(options), None, None);
         while let Some(step) = progress.next().await {
             let reason = match step {
-                Ok(step) => step.error_detail.map(|detail| detail.message.unwrap_or_default()),
-                Err(err) => Some(said(&err)),
+                Ok(step) => step
+                    .error_detail
+                    .map(|detail| detail.message.unwrap_or_default()),
+                Err(err) => Some(engine_message(&err)),
             };
             if let Some(reason) = reason {
                 let message = format!(
@@ -72,25 +81,29 @@ impl Engine {
                     self.about.brand.name(),
                     reason.trim()
                 );
-                return Err(Failure::new(FailureKind::ContainerImage, message)
-                    .suggest("see that the name is right and the registry can be reached, or pull it yourself first"));
+                return Err(WorkFailure::new(FailureKind::ContainerImage, message)
+                    .suggest("check the name and that the registry is reachable, or pull the image yourself"));
             }
         }
         Ok(())
     }
 
-    async fn build(&self, built: &Built, name: &str) -> Result<(), Failure> {
+    async fn build(&self, built: &Built, name: &str) -> Result<(), WorkFailure> {
         let kind = FailureKind::ContainerBuild;
         let folder = built.context.display();
-        let files = context::read(&built.context)
-            .map_err(|err| Failure::new(kind, format!("`{folder}` {err}")).suggest(err.hint()))?;
+        let files = context::read(&built.context).map_err(|err| {
+            WorkFailure::new(kind, format!("`{folder}` {err}")).suggest(err.hint())
+        })?;
         if files.hash(&built.dockerfile, &built.args) != built.sha256 {
-            return Err(Failure::new(kind, format!("`{folder}` changed after it was checked"))
-                .suggest("run it again, to have it checked as it is now"));
+            return Err(
+                WorkFailure::new(kind, format!("`{folder}` changed after it was checked"))
+                    .suggest("run it again, to have it checked as it is now"),
+            );
         }
-        let archive =
-            files.archive().map_err(|err| Failure::new(kind, format!("`{folder}` cannot be packed: {err}")))?;
-        tell(&format!("building an image from {folder}"));
+        let archive = files
+            .archive()
+            .map_err(|err| WorkFailure::new(kind, format!("`{folder}` cannot be packed: {err}")))?;
+        report_progress(&format!("building an image from {folder}"));
         let options = BuildImageOptions {
             dockerfile: built.dockerfile.clone(),
             t: Some(name.to_owned()),
@@ -100,15 +113,25 @@ impl Engine {
             labels: Some([("piton.build".to_owned(), built.sha256.clone())].into()),
             ..BuildImageOptions::default()
         };
-        let mut progress = self.docker.build_image(options, None, Some(bollard::body_full(archive.into())));
+        let mut progress =
+            self.docker
+                .build_image(options, None, Some(bollard::body_full(archive.into())));
         let mut lines: VecDeque<String> = VecDeque::new();
         while let Some(step) = progress.next().await {
             let (line, reason) = match step {
-                Ok(step) => (step.stream, step.error_detail.map(|detail| detail.message.unwrap_or_default())),
-                Err(err) => (None, Some(said(&err))),
+                Ok(step) => (
+                    step.stream,
+                    step.error_detail
+                        .map(|detail| detail.message.unwrap_or_default()),
+                ),
+                Err(err) => (None, Some(engine_message(&err))),
             };
-            for line in line.iter().flat_map(|text| text.lines()).filter(|line| !line.trim().is_empty()) {
-                tell(line);
+            for line in line
+                .iter()
+                .flat_map(|text| text.lines())
+                .filter(|line| !line.trim().is_empty())
+            {
+                report_progress(line);
                 lines.push_back(line.to_owned());
                 if lines.len() > LAST_LINES {
                     lines.pop_front();
@@ -116,25 +139,36 @@ impl Engine {
             }
             if let Some(reason) = reason {
                 let brand = self.about.brand.name();
-                let mut message = format!("{brand} cannot build the image from `{folder}`: {}", reason.trim());
+                let mut message = format!(
+                    "{brand} cannot build the image from `{folder}`: {}",
+                    reason.trim()
+                );
                 for line in lines {
                     message.push_str("\n  ");
                     message.push_str(&line);
                 }
-                return Err(Failure::new(kind, message).suggest("correct the Dockerfile, or what it copies"));
+                return Err(WorkFailure::new(kind, message)
+                    .suggest("correct the Dockerfile, or what it copies"));
             }
         }
         Ok(())
     }
 
     /// A failure with the engine's own message.
-    pub(super) fn failed(&self, kind: FailureKind, what: &str, err: &Error) -> Failure {
-        Failure::new(kind, format!("{what}: {} says: {}", self.about.brand.name(), said(err)))
+    pub(super) fn failed(&self, kind: FailureKind, what: &str, err: &Error) -> WorkFailure {
+        WorkFailure::new(
+            kind,
+            format!(
+                "{what}: {} says: {}",
+                self.about.brand.name(),
+                engine_message(err)
+            ),
+        )
     }
 }
 
 /// The engine's message, without the client library's text around it.
-pub(super) fn said(err: &Error) -> String {
+pub(super) fn engine_message(err: &Error) -> String {
     match err {
         Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
         Error::DockerStreamError { error } => error.trim().to_owned(),

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 use serde::{Deserialize, Serialize};
 
-use super::engine::{About, Engine};
+use super::engine::{About, ContainerEngine};
 use super::is_missing;
+use crate::disk::create_private_folder;
 
 /// The label with the run of a container.
 pub(super) const RUN: &str = "piton.run";
@@ -37,28 +38,34 @@ const WHOLE: &str = "json";
 const MAX_NOTE: u64 = 64 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Text {
+struct NoteText {
     engine: About,
     container: String,
 }
 
 /// The note of a container. It stays locked until [`Self::take_back`].
 #[derive(Debug)]
-pub(super) struct Note {
+pub(super) struct ContainerNote {
     path: PathBuf,
     _lock: File,
 }
 
-impl Note {
+impl ContainerNote {
     pub(super) fn leave(folder: &Path, engine: &About, container: &str) -> io::Result<Self> {
-        fs::create_dir_all(folder)?;
+        create_private_folder(folder)?;
         let path = folder.join(format!("{container}.{WHOLE}"));
         // Use another name until the note is locked and complete, so that no other process takes it
         // for abandoned.
         let unfinished = folder.join(format!("{container}.new"));
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&unfinished)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&unfinished)?;
         file.lock()?;
-        let text = Text { engine: engine.clone(), container: container.to_owned() };
+        let text = NoteText {
+            engine: engine.clone(),
+            container: container.to_owned(),
+        };
         file.write_all(&serde_json::to_vec(&text)?)?;
         file.sync_all()?;
         fs::rename(&unfinished, &path)?;
@@ -84,8 +91,15 @@ pub(super) async fn sweep(folder: &Path, over: Option<&str>) {
     let prefix = over.map(prefix_of);
     for path in notes(folder) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let insists = prefix.as_ref().is_some_and(|prefix| name.starts_with(prefix));
-        let deadline = Instant::now() + if insists { INSISTING_TIME } else { Duration::ZERO };
+        let insists = prefix
+            .as_ref()
+            .is_some_and(|prefix| name.starts_with(prefix));
+        let deadline = Instant::now()
+            + if insists {
+                INSISTING_TIME
+            } else {
+                Duration::ZERO
+            };
         while !settle(&path).await && Instant::now() < deadline {
             tokio::time::sleep(PAUSE).await;
         }
@@ -105,7 +119,9 @@ async fn settle(path: &Path) -> bool {
         Err(err) => return err.kind() == io::ErrorKind::NotFound,
     };
     let done = match text {
-        Some(text) => tokio::time::timeout(SWEEPING_TIME, end(text)).await.unwrap_or(false),
+        Some(text) => tokio::time::timeout(SWEEPING_TIME, end(text))
+            .await
+            .unwrap_or(false),
         None => true,
     };
     if done {
@@ -116,12 +132,16 @@ async fn settle(path: &Path) -> bool {
 }
 
 fn notes(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let entries = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
     entries.filter(|path| path.extension().is_some_and(|ending| ending == WHOLE))
 }
 
 /// Opens and locks a note whose worker is gone, and reads it.
-fn abandoned(path: &Path) -> io::Result<(File, Option<Text>)> {
+fn abandoned(path: &Path) -> io::Result<(File, Option<NoteText>)> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     file.try_lock()?;
     let mut bytes = Vec::new();
@@ -130,17 +150,28 @@ fn abandoned(path: &Path) -> io::Result<(File, Option<Text>)> {
 }
 
 /// Ends the container of a note; returns false when it may still exist.
-async fn end(text: Text) -> bool {
-    let Ok(engine) = Engine::again(text.engine) else { return false };
+async fn end(text: NoteText) -> bool {
+    let Ok(engine) = ContainerEngine::again(text.engine) else {
+        return false;
+    };
     engine.remove(&text.container).await
 }
 
-impl Engine {
+impl ContainerEngine {
     /// Kills and removes a container if it is ours; returns false when it may still exist.
     pub(super) async fn remove(&self, name: &str) -> bool {
-        let filters = [("name".to_owned(), vec![format!("^{name}$")]), ("label".to_owned(), vec![RUN.to_owned()])];
-        let options = ListContainersOptions { all: true, filters: Some(filters.into()), ..Default::default() };
-        let Ok(found) = self.docker.list_containers(Some(options)).await else { return false };
+        let filters = [
+            ("name".to_owned(), vec![format!("^{name}$")]),
+            ("label".to_owned(), vec![RUN.to_owned()]),
+        ];
+        let options = ListContainersOptions {
+            all: true,
+            filters: Some(filters.into()),
+            ..Default::default()
+        };
+        let Ok(found) = self.docker.list_containers(Some(options)).await else {
+            return false;
+        };
         let mut gone = true;
         for id in found.into_iter().filter_map(|container| container.id) {
             gone &= self.remove_by_id(&id).await;
@@ -152,7 +183,11 @@ impl Engine {
         for _ in 0..TRIES {
             // Kill first: Podman's remove would wait for the container to end by itself.
             let _ = self.docker.kill_container(id, None).await;
-            let options = RemoveContainerOptions { force: true, v: true, ..Default::default() };
+            let options = RemoveContainerOptions {
+                force: true,
+                v: true,
+                ..Default::default()
+            };
             match self.docker.remove_container(id, Some(options)).await {
                 Ok(()) => return true,
                 Err(err) if is_missing(&err) => return true,

@@ -6,7 +6,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bollard::container::{AttachContainerResults, LogOutput};
-use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, ResourcesUlimits};
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType, ResourcesUlimits,
+};
 use bollard::query_parameters::{
     AttachContainerOptions, CreateContainerOptions, KillContainerOptions, WaitContainerOptions,
 };
@@ -16,14 +18,16 @@ use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Found;
-use super::engine::{About, Engine};
-use super::note::{Note, RUN, TOOL, prefix_of};
+use super::PreparedImage;
+use super::engine::{About, ContainerEngine};
+use super::note::{ContainerNote, RUN, TOOL, prefix_of};
 use super::write_all;
 use crate::exec::call::Machine;
-use crate::exec::invocation::{Container, Invocation, Limits, Network, User, Volume};
+use crate::exec::invocation::{
+    Container, ContainerNetwork, Invocation, ResourceLimits, User, Volume,
+};
 use crate::exec::supervisor::MARK;
-use crate::exec::worker::{End, Failure, FailureKind};
+use crate::exec::worker::{FailureKind, WorkFailure, WorkerEnd};
 
 /// How long a container gets to end before it is killed. It is less than its worker gets.
 const ENDING_TIME: Duration = Duration::from_millis(500);
@@ -42,7 +46,7 @@ const PROCESSES: u64 = 4096;
     clippy::unsafe_derive_deserialize,
     reason = "the unsafe code is within `pin!` and `select!`, and about futures"
 )]
-pub(in crate::exec) struct Run {
+pub(in crate::exec) struct ContainerRun {
     engine: About,
     image: String,
     name: String,
@@ -52,32 +56,40 @@ pub(in crate::exec) struct Run {
     entrypoint: Option<Vec<String>>,
     folder: Option<String>,
     volumes: Vec<Volume>,
-    network: Network,
+    network: ContainerNetwork,
     user: User,
     environment: Vec<String>,
     input: String,
-    limits: Limits,
+    limits: ResourceLimits,
     notes: PathBuf,
 }
 
-impl Run {
+impl ContainerRun {
     pub(super) fn new(
         container: &Container,
         invocation: &Invocation,
         machine: &Machine,
-        found: Found,
+        found: PreparedImage,
         notes: PathBuf,
     ) -> Self {
-        let values = |texts: &[crate::exec::invocation::Text]| texts.iter().map(|text| text.value.clone()).collect();
-        let mut environment: Vec<String> =
-            container.environment.iter().map(|(name, text)| format!("{name}={}", text.value)).collect();
+        let values = |texts: &[crate::exec::invocation::MaskedText]| {
+            texts.iter().map(|text| text.value.clone()).collect()
+        };
+        let mut environment: Vec<String> = container
+            .environment
+            .iter()
+            .map(|(name, text)| format!("{name}={}", text.value))
+            .collect();
         environment.push(format!("{MARK}={}", machine.run));
         let name = format!("{}{}", prefix_of(&machine.run), distinct(&found, container));
         Self {
             engine: found.engine,
             image: found.image,
             name,
-            labels: HashMap::from([(RUN.to_owned(), machine.run.clone()), (TOOL.to_owned(), invocation.tool())]),
+            labels: HashMap::from([
+                (RUN.to_owned(), machine.run.clone()),
+                (TOOL.to_owned(), invocation.tool()),
+            ]),
             command: values(&container.command),
             entrypoint: container.entrypoint.as_deref().map(values),
             folder: container.folder.clone(),
@@ -93,26 +105,37 @@ impl Run {
     }
 
     /// Runs the container and removes it.
-    pub(super) async fn carry_out(self) -> End {
+    pub(super) async fn carry_out(self) -> WorkerEnd {
         match self.run().await {
-            Ok(status) => End::Exit(status),
+            Ok(status) => WorkerEnd::Exit(status),
             Err(failure) => failure.into(),
         }
     }
 
-    async fn run(&self) -> Result<u8, Failure> {
-        let failed = |message: String| Failure::new(FailureKind::Container, message);
-        let mut ended = signal(SignalKind::terminate()).map_err(|err| failed(format!("cannot listen: {err}")))?;
+    async fn run(&self) -> Result<u8, WorkFailure> {
+        let failed = |message: String| WorkFailure::new(FailureKind::Container, message);
+        let mut ended = signal(SignalKind::terminate())
+            .map_err(|err| failed(format!("cannot listen: {err}")))?;
         let body = self.body()?;
-        let engine = Engine::again(self.engine.clone()).map_err(|reason| {
-            let message = format!("{} at `{}` no longer answers: {reason}", self.engine.brand.name(), self.engine.url);
-            Failure::new(FailureKind::ContainerEngine, message)
+        let engine = ContainerEngine::again(self.engine.clone()).map_err(|reason| {
+            let message = format!(
+                "{} at `{}` no longer answers: {reason}",
+                self.engine.brand.name(),
+                self.engine.url
+            );
+            WorkFailure::new(FailureKind::ContainerEngine, message)
         })?;
-        let note = Note::leave(&self.notes, &self.engine, &self.name).map_err(|err| {
-            failed(format!("cannot leave a note in `{}`: {err}", self.notes.display()))
-                .suggest("see that the folder can be written")
+        let note = ContainerNote::leave(&self.notes, &self.engine, &self.name).map_err(|err| {
+            failed(format!(
+                "cannot leave a note in `{}`: {err}",
+                self.notes.display()
+            ))
+            .suggest("check that the folder is writable")
         })?;
-        let options = CreateContainerOptions { name: Some(self.name.clone()), ..Default::default() };
+        let options = CreateContainerOptions {
+            name: Some(self.name.clone()),
+            ..Default::default()
+        };
         // Do not cancel this request: a half-made request could leave a container that no note
         // names.
         let made = engine.docker.create_container(Some(options), body).await;
@@ -134,20 +157,46 @@ impl Run {
     }
 
     /// Starts the container, forwards its streams, and waits for its end.
-    async fn accompany(&self, engine: &Engine) -> Result<u8, Failure> {
-        let hear = AttachContainerOptions { stdout: true, stderr: true, stream: true, ..Default::default() };
-        let speak = AttachContainerOptions { stdin: true, stream: true, ..Default::default() };
+    async fn accompany(&self, engine: &ContainerEngine) -> Result<u8, WorkFailure> {
         let not_started = |err: bollard::errors::Error| {
-            engine.failed(FailureKind::Container, "the container cannot be started", &err).suggest(hint_for(&err))
+            engine
+                .failed(
+                    FailureKind::Container,
+                    "the container cannot be started",
+                    &err,
+                )
+                .suggest(hint_for(&err))
         };
         // Attach before the start, so that no output is lost. Podman already reports here what
         // cannot run. Use one connection per direction: if a container does not read stdin, Podman
         // closes the whole connection.
-        let hearing = engine.docker.attach_container(&self.name, Some(hear)).await.map_err(not_started)?;
-        let speaking = engine.docker.attach_container(&self.name, Some(speak)).await.map_err(not_started)?;
-        let AttachContainerResults { mut output, input: _unused } = hearing;
-        let AttachContainerResults { mut input, output: _silent } = speaking;
-        engine.docker.start_container(&self.name, None).await.map_err(not_started)?;
+        let attach = |options| engine.docker.attach_container(&self.name, Some(options));
+        let AttachContainerResults {
+            mut output,
+            input: _unused,
+        } = attach(AttachContainerOptions {
+            stdout: true,
+            stderr: true,
+            stream: true,
+            ..Default::default()
+        })
+        .await
+        .map_err(not_started)?;
+        let AttachContainerResults {
+            mut input,
+            output: _silent,
+        } = attach(AttachContainerOptions {
+            stdin: true,
+            stream: true,
+            ..Default::default()
+        })
+        .await
+        .map_err(not_started)?;
+        engine
+            .docker
+            .start_container(&self.name, None)
+            .await
+            .map_err(not_started)?;
         let feed = async {
             // The container may not read its input.
             let _ = input.write_all(self.input.as_bytes()).await;
@@ -179,44 +228,74 @@ impl Run {
         if are_open {
             let _ = tokio::time::timeout(DRAINING_TIME, streams).await;
         }
-        let state = engine.docker.inspect_container(&self.name, None).await.ok().and_then(|found| found.state);
+        self.judge_status(engine, status).await
+    }
+
+    /// The exit status, unless the container ended because it had too little memory.
+    async fn judge_status(&self, engine: &ContainerEngine, status: u8) -> Result<u8, WorkFailure> {
+        let state = engine
+            .docker
+            .inspect_container(&self.name, None)
+            .await
+            .ok()
+            .and_then(|found| found.state);
         let is_certain = state.is_some_and(|state| state.oom_killed == Some(true));
         match self.limits.memory {
             _ if is_certain => Err(self.too_hungry("it was killed because")),
             // Not every engine reports an out-of-memory kill.
-            Some(_) if status == KILLED => Err(self.too_hungry("it was killed, most likely because")),
+            Some(_) if status == KILLED => {
+                Err(self.too_hungry("it was killed, most likely because"))
+            }
             _ => Ok(status),
         }
     }
 
-    fn too_hungry(&self, what: &str) -> Failure {
-        let limit = self.limits.memory.map_or_else(|| "there was".to_owned(), |bytes| format!("{bytes} bytes"));
+    fn too_hungry(&self, what: &str) -> WorkFailure {
+        let limit = self
+            .limits
+            .memory
+            .map_or_else(|| "there was".to_owned(), |bytes| format!("{bytes} bytes"));
         let message = format!("{what} the container needed more memory than {limit}");
-        Failure::new(FailureKind::ContainerMemory, message).suggest("give it more with `memory:` in the tool")
+        WorkFailure::new(FailureKind::ContainerMemory, message)
+            .suggest("give it more with `memory:` in the tool")
     }
 
     /// The exit status.
-    async fn wait(&self, engine: &Engine) -> Result<u8, Failure> {
-        let options = WaitContainerOptions { condition: "not-running".to_owned() };
+    async fn wait(&self, engine: &ContainerEngine) -> Result<u8, WorkFailure> {
+        let options = WaitContainerOptions {
+            condition: "not-running".to_owned(),
+        };
         let mut waiting = pin!(engine.docker.wait_container(&self.name, Some(options)));
         let code = match waiting.next().await {
             Some(Ok(ended)) => ended.status_code,
             Some(Err(bollard::errors::Error::DockerContainerWaitError { code, .. })) => code,
             Some(Err(err)) => {
-                return Err(engine.failed(FailureKind::Container, "it is unknown how the container ended", &err));
+                return Err(engine.failed(
+                    FailureKind::Container,
+                    "it is unknown how the container ended",
+                    &err,
+                ));
             }
             None => {
-                let message = "it is unknown how the container ended: the engine closed the connection";
-                return Err(Failure::new(FailureKind::Container, message));
+                let message =
+                    "it is unknown how the container ended: the engine closed the connection";
+                return Err(WorkFailure::new(FailureKind::Container, message));
             }
         };
         Ok(u8::try_from(code).unwrap_or(u8::MAX))
     }
 
-    async fn ask_to_end(&self, engine: &Engine) {
-        let options = KillContainerOptions { signal: "SIGTERM".to_owned() };
+    async fn ask_to_end(&self, engine: &ContainerEngine) {
+        let options = KillContainerOptions {
+            signal: "SIGTERM".to_owned(),
+        };
         let ending = async {
-            if engine.docker.kill_container(&self.name, Some(options)).await.is_ok() {
+            if engine
+                .docker
+                .kill_container(&self.name, Some(options))
+                .await
+                .is_ok()
+            {
                 let _ = self.wait(engine).await;
             }
         };
@@ -224,11 +303,15 @@ impl Run {
         let _ = tokio::time::timeout(ENDING_TIME, ending).await;
     }
 
-    fn body(&self) -> Result<ContainerCreateBody, Failure> {
+    fn body(&self) -> Result<ContainerCreateBody, WorkFailure> {
         let engine = &self.engine;
         let refuse = |what: &str| {
-            let message = format!("{} cannot limit {what} on this machine", engine.brand.name());
-            Err(Failure::new(FailureKind::Container, message).suggest("take the limit out of the tool"))
+            let message = format!(
+                "{} cannot limit {what} on this machine",
+                engine.brand.name()
+            );
+            Err(WorkFailure::new(FailureKind::Container, message)
+                .suggest("take the limit out of the tool"))
         };
         if self.limits.memory.is_some() && !engine.limits_memory {
             return refuse("memory");
@@ -236,12 +319,22 @@ impl Run {
         if self.limits.processes.is_some() && !engine.limits_processes {
             return refuse("the number of processes");
         }
-        let processes = self.limits.processes.or(engine.limits_processes.then_some(PROCESSES));
-        let ulimits =
-            [("nofile", self.limits.open_files), ("fsize", self.limits.file_size), ("cpu", self.limits.cpu_seconds)];
+        let processes = self
+            .limits
+            .processes
+            .or(engine.limits_processes.then_some(PROCESSES));
+        let ulimits = [
+            ("nofile", self.limits.open_files),
+            ("fsize", self.limits.file_size),
+            ("cpu", self.limits.cpu_seconds),
+        ];
         let ulimits = ulimits.into_iter().filter_map(|(name, limit)| {
             let limit = Some(number(limit?));
-            Some(ResourcesUlimits { name: Some(name.to_owned()), soft: limit, hard: limit })
+            Some(ResourcesUlimits {
+                name: Some(name.to_owned()),
+                soft: limit,
+                hard: limit,
+            })
         });
         let mounts = self.volumes.iter().map(|volume| Mount {
             target: Some(volume.target.clone()),
@@ -261,7 +354,10 @@ impl Run {
             pids_limit: processes.map(number),
             ulimits: Some(ulimits.collect::<Vec<_>>()).filter(|limits| !limits.is_empty()),
             // The output goes to the caller. A log kept by the engine could contain secrets.
-            log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+            log_config: Some(HostConfigLogConfig {
+                typ: Some("none".to_owned()),
+                config: None,
+            }),
             auto_remove: Some(false),
             ..HostConfig::default()
         };
@@ -285,7 +381,7 @@ impl Run {
     }
 
     /// The user inside the container, in the engine's syntax; `None` leaves it to the image.
-    fn user(&self) -> Result<Option<String>, Failure> {
+    fn user(&self) -> Result<Option<String>, WorkFailure> {
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
         let named = match &self.user {
             // In a rootless engine, root inside is the user who started it, and every other id is
@@ -297,12 +393,15 @@ impl Run {
         };
         let is_caller = named.as_ref().is_some_and(|name| {
             name.split(':').next() == Some(&uid.to_string())
-                && name.split(':').nth(1).is_none_or(|it| it == gid.to_string())
+                && name
+                    .split(':')
+                    .nth(1)
+                    .is_none_or(|it| it == gid.to_string())
         });
         let writes = self.volumes.iter().any(|volume| !volume.read_only);
         if writes && !is_caller && !self.engine.is_rootless && uid != 0 {
             let message = "the container would write files of the project as another user";
-            return Err(Failure::new(FailureKind::Container, message)
+            return Err(WorkFailure::new(FailureKind::Container, message)
                 .suggest("take `user` out of the tool, or mount its volumes with `:ro`"));
         }
         Ok(named)
@@ -310,7 +409,7 @@ impl Run {
 }
 
 /// A suffix that distinguishes containers of one run, even for identical calls.
-fn distinct(found: &Found, container: &Container) -> String {
+fn distinct(found: &PreparedImage, container: &Container) -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
     let mut hasher = RandomState::new().build_hasher();
     hasher.write(found.image.as_bytes());
@@ -323,9 +422,9 @@ fn number(limit: u64) -> i64 {
 }
 
 fn hint_for(err: &bollard::errors::Error) -> &'static str {
-    let said = super::image::said(err);
+    let said = super::image::engine_message(err);
     if said.contains("not found") || said.contains("no such file") {
-        "see that the image has that program, and `command` names it"
+        "check that the image has that program, and that `command` is right"
     } else if said.contains("permission denied") {
         "check that every user may run the program in the image"
     } else {

@@ -9,10 +9,12 @@ use super::*;
 
 fn found(root: &Path, path: &str) -> Result<String, String> {
     let result = Map::from_iter([("path".to_owned(), json!(path))]);
-    file(&result, root).map(|file| file.shown).map_err(|err| match err {
-        CallError::Contract { problems } => problems.join("; "),
-        other => other.to_string(),
-    })
+    file(&result, root)
+        .map(|file| file.shown)
+        .map_err(|err| match err {
+            CallError::Contract { problems } => problems.join("; "),
+            other => other.to_string(),
+        })
 }
 
 #[test]
@@ -25,8 +27,17 @@ fn a_file_of_a_result_is_one_in_the_project() {
     symlink(top.path().join("secret"), root.join("link")).unwrap();
     symlink("out/report.txt", root.join("inside")).unwrap();
     let absolute = root.join("out/report.txt");
-    for good in ["out/report.txt", "./out/../out/report.txt", "inside", absolute.to_str().unwrap()] {
-        assert_eq!(found(&root, good).as_deref(), Ok("out/report.txt"), "{good}");
+    for good in [
+        "out/report.txt",
+        "./out/../out/report.txt",
+        "inside",
+        absolute.to_str().unwrap(),
+    ] {
+        assert_eq!(
+            found(&root, good).as_deref(),
+            Ok("out/report.txt"),
+            "{good}"
+        );
     }
     for (bad, why) in [
         ("../secret", "is outside of the project"),
@@ -41,14 +52,17 @@ fn a_file_of_a_result_is_one_in_the_project() {
 }
 
 #[test]
-fn a_schema_is_looked_for_in_its_folder_only() {
+fn a_schema_is_searched_in_its_folder_only() {
     let root = tempfile::tempdir().unwrap();
     let schemas = root.path().join(".ai/schemas");
     fs::create_dir_all(&schemas).unwrap();
     fs::write(root.path().join("outside.json"), "{}").unwrap();
     fs::write(schemas.join("bad.json"), "{").unwrap();
     fs::write(schemas.join("good.json"), "{\"type\": \"object\"}").unwrap();
-    assert_eq!(load_schema("good", root.path()), Ok(Some(json!({"type": "object"}))));
+    assert_eq!(
+        load_schema("good", root.path()),
+        Ok(Some(json!({"type": "object"})))
+    );
     assert_eq!(load_schema("../../outside", root.path()), Ok(None));
     assert_eq!(load_schema("none", root.path()), Ok(None));
     assert!(load_schema("bad", root.path()).is_err());

@@ -9,43 +9,65 @@ use reqwest::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::{Fault, host_of};
+use super::{RequestFault, host_of};
+use crate::encoding::base64;
 use crate::exec::call::exact;
-use crate::exec::worker::{Failure, FailureKind};
+use crate::exec::worker::{FailureKind, WorkFailure};
 use crate::item::json_path::JsonPath;
-use crate::item::signature::author;
-use crate::problem::{Call, hint};
+use crate::item::wording::one_line;
+use crate::problem::{HintCall, hint};
 
 /// How much of a body a failure quotes.
-const TOLD: usize = 300;
+const LONGEST_TEXT: usize = 300;
 /// How much of a failure's body is read.
 const MOST_OF_FAILURE: u64 = 64 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct HttpResponse {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     host: String,
     body: Vec<u8>,
 }
 
-impl Answer {
+impl HttpResponse {
     #[cfg(test)]
     pub(super) fn of(status: u16, headers: HeaderMap) -> Self {
-        Self { status, headers, host: "a.example".to_owned(), body: Vec::new() }
+        Self {
+            status,
+            headers,
+            host: "a.example".to_owned(),
+            body: Vec::new(),
+        }
     }
 
-    pub(super) async fn read(mut response: Response, url: &Url, max_size: u64) -> Result<Self, Fault> {
+    pub(super) async fn read(
+        mut response: Response,
+        url: &Url,
+        max_size: u64,
+    ) -> Result<Self, RequestFault> {
         let status = response.status().as_u16();
         let headers = response.headers().clone();
         let is_failure = status >= 400;
-        let most = if is_failure { MOST_OF_FAILURE.min(max_size) } else { max_size };
-        let too_large = || {
-            let message = format!("the answer of `{}` has more than {max_size} bytes", host_of(url));
-            let suggestion = "ask for less, e.g. page by page; `config.max_size` only lowers the limit";
-            Fault::from(Failure::new(FailureKind::Response, message).suggest(suggestion))
+        let most = if is_failure {
+            MOST_OF_FAILURE.min(max_size)
+        } else {
+            max_size
         };
-        if !is_failure && response.content_length().is_some_and(|length| length > most) {
+        let too_large = || {
+            let message = format!(
+                "the answer of `{}` has more than {max_size} bytes",
+                host_of(url)
+            );
+            let suggestion =
+                "ask for less, e.g. page by page; `config.max_size` only lowers the limit";
+            RequestFault::from(WorkFailure::new(FailureKind::Response, message).suggest(suggestion))
+        };
+        if !is_failure
+            && response
+                .content_length()
+                .is_some_and(|length| length > most)
+        {
             return Err(too_large());
         }
         let mut body = Vec::new();
@@ -55,7 +77,7 @@ impl Answer {
                 Ok(None) => break,
                 // It is a failure already; a truncated body is good enough.
                 Err(_) if is_failure => break,
-                Err(err) => return Err(Fault::of(err, url, "the answer of")),
+                Err(err) => return Err(RequestFault::of(err, url, "the answer of")),
             };
             body.extend_from_slice(&chunk);
             if body.len() as u64 > most {
@@ -65,83 +87,105 @@ impl Answer {
                 break;
             }
         }
-        Ok(Self { status, headers, host: host_of(url).to_owned(), body })
+        Ok(Self {
+            status,
+            headers,
+            host: host_of(url).to_owned(),
+            body,
+        })
     }
 
-    pub(super) fn into_result(self, transform: Option<(&str, &JsonPath)>, attempts: u32) -> Result<Value, Failure> {
+    pub(super) fn into_result(
+        self,
+        transform: Option<(&str, &JsonPath)>,
+        attempts: u32,
+    ) -> Result<Value, WorkFailure> {
         if self.status >= 400 {
             return Err(self.failure(attempts));
         }
         let body = self.body_value()?;
         let Some((text, path)) = transform else {
-            return Ok(json!({"status": self.status, "headers": told_headers(&self.headers), "body": body}));
+            return Ok(
+                json!({"status": self.status, "headers": joined_headers(&self.headers), "body": body}),
+            );
         };
         let is_json = matches!(body, Value::Object(_) | Value::Array(_)) || self.is_json();
         let failed = |message: String| {
-            Failure::new(FailureKind::Transform, message)
+            WorkFailure::new(FailureKind::Transform, message)
                 .suggest("see the whole answer without `response_transform`, and correct the path")
         };
         if !is_json {
-            return Err(failed(format!("`{text}` finds nothing: the answer of `{}` is not JSON", self.host)));
+            return Err(failed(format!(
+                "`{text}` finds nothing: the answer of `{}` is not JSON",
+                self.host
+            )));
         }
         match path.find(&body).as_slice() {
-            [] => Err(failed(format!("`{text}` finds nothing in the answer of `{}`", self.host))),
+            [] => Err(failed(format!(
+                "`{text}` finds nothing in the answer of `{}`",
+                self.host
+            ))),
             [one] => Ok((*one).clone()),
             several => Ok(several.iter().map(|value| (*value).clone()).collect()),
         }
     }
 
-    fn failure(&self, attempts: u32) -> Failure {
-        let reason = StatusCode::from_u16(self.status).ok().and_then(|status| status.canonical_reason());
-        let reason = reason.map(|reason| format!(" {reason}")).unwrap_or_default();
+    fn failure(&self, attempts: u32) -> WorkFailure {
+        let reason = StatusCode::from_u16(self.status)
+            .ok()
+            .and_then(|status| status.canonical_reason());
+        let reason = reason
+            .map(|reason| format!(" {reason}"))
+            .unwrap_or_default();
         let mut message = format!("`{}` answered {}{reason}", self.host, self.status);
         if attempts > 1 {
             message = format!("{message}, {attempts} times");
         }
-        let text = self.text().unwrap_or_default();
-        let mut told = String::new();
-        for word in text.split_whitespace() {
-            if !told.is_empty() {
-                told.push(' ');
-            }
-            told.extend(word.chars().filter(|c| !c.is_control()));
-            if told.len() > TOLD {
-                break;
-            }
+        let text = one_line(&self.text().unwrap_or_default(), LONGEST_TEXT);
+        if !text.is_empty() {
+            message = format!("{message}: {text}");
         }
-        if !told.is_empty() {
-            let end = told.char_indices().nth(TOLD).map(|(end, _)| end);
-            let (told, rest) = end.map_or((told.as_str(), ""), |end| (told.get(..end).unwrap_or_default(), "…"));
-            message = format!("{message}: {told}{rest}");
-        }
-        let failure = Failure::new(FailureKind::Status, message);
+        let failure = WorkFailure::new(FailureKind::Status, message);
         match self.status {
-            401 | 403 => failure.suggest("see `config.auth` and the variable that holds the secret"),
-            404 | 410 => failure.suggest(hint!["see the address and the parameters with ", Call::DryRun]),
-            429 => failure.suggest("wait, or ask less often"),
-            400..=499 => failure.suggest(hint!["see what is sent with ", Call::DryRun]),
+            401 | 403 => {
+                failure.suggest("see `config.auth` and the variable that holds the secret")
+            }
+            404 | 410 => failure.suggest(hint![
+                "see the address and the parameters with ",
+                HintCall::DryRun
+            ]),
+            429 => failure.suggest("wait, or send fewer requests"),
+            400..=499 => failure.suggest(hint!["see what is sent with ", HintCall::DryRun]),
             _ => failure.suggest("the other side has a problem; try again later"),
         }
     }
 
-    fn body_value(&self) -> Result<Value, Failure> {
+    fn body_value(&self) -> Result<Value, WorkFailure> {
         if self.body.is_empty() {
             return Ok(Value::Null);
         }
         let text = self.text();
         if self.is_json() {
             let wrong = |reason: String| {
-                let message =
-                    format!("the answer of `{}` says that it is JSON and cannot be read: {reason}", self.host);
-                Failure::new(FailureKind::Response, message)
+                let message = format!(
+                    "the answer of `{}` says that it is JSON and cannot be read: {reason}",
+                    self.host
+                );
+                WorkFailure::new(FailureKind::Response, message)
             };
             let text = text.ok_or_else(|| wrong("it is not a text".to_owned()))?;
             // Some servers respond with only a line break.
-            return if text.trim().is_empty() { Ok(Value::Null) } else { exact(&text).map_err(wrong) };
+            return if text.trim().is_empty() {
+                Ok(Value::Null)
+            } else {
+                exact(&text).map_err(wrong)
+            };
         }
         let Some(text) = text else {
             let kind = self.content_type().unwrap_or("application/octet-stream");
-            return Ok(json!({"base64": author::encode(&self.body), "content_type": kind, "bytes": self.body.len()}));
+            return Ok(
+                json!({"base64": base64(&self.body), "content_type": kind, "bytes": self.body.len()}),
+            );
         };
         // A plain number or word may be anything; text that starts like this is meant as JSON.
         let looks_like = text.trim_start().starts_with(['{', '[']);
@@ -153,8 +197,12 @@ impl Answer {
     fn text(&self) -> Option<String> {
         let charset = self.content_type().and_then(|kind| {
             let parameters = kind.split(';').skip(1).filter_map(|it| it.split_once('='));
-            let found = parameters.map(|(name, value)| (name.trim(), value.trim().trim_matches('"')));
-            found.filter(|(name, _)| name.eq_ignore_ascii_case("charset")).map(|(_, value)| value).next()
+            let found =
+                parameters.map(|(name, value)| (name.trim(), value.trim().trim_matches('"')));
+            found
+                .filter(|(name, _)| name.eq_ignore_ascii_case("charset"))
+                .map(|(_, value)| value)
+                .next()
         });
         let encoding = match charset {
             Some(label) => Encoding::for_label(label.as_bytes())?,
@@ -162,8 +210,12 @@ impl Answer {
         };
         // A byte order mark overrides the header.
         let (encoding, skipped) = Encoding::for_bom(&self.body).unwrap_or((encoding, 0));
-        let text = encoding.decode_without_bom_handling_and_without_replacement(self.body.get(skipped..)?)?;
-        let is_binary = self.content_type().is_none_or(|kind| !kind.starts_with("text/")) && text.contains('\0');
+        let text = encoding
+            .decode_without_bom_handling_and_without_replacement(self.body.get(skipped..)?)?;
+        let is_binary = self
+            .content_type()
+            .is_none_or(|kind| !kind.starts_with("text/"))
+            && text.contains('\0');
         (!is_binary).then(|| text.into_owned())
     }
 
@@ -172,20 +224,32 @@ impl Answer {
     }
 
     fn is_json(&self) -> bool {
-        let kind = self.content_type().unwrap_or_default().split(';').next().unwrap_or_default();
+        let kind = self
+            .content_type()
+            .unwrap_or_default()
+            .split(';')
+            .next()
+            .unwrap_or_default();
         let kind = kind.trim().to_ascii_lowercase();
         kind.ends_with("/json") || kind.ends_with("+json")
     }
 }
 
 /// The headers by name; repeated ones are joined as HTTP allows.
-fn told_headers(headers: &HeaderMap) -> Map<String, Value> {
+fn joined_headers(headers: &HeaderMap) -> Map<String, Value> {
     let mut told = Map::new();
     for name in headers.keys() {
-        let values: Vec<String> =
-            headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+        let values: Vec<String> = headers
+            .get_all(name)
+            .iter()
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            .collect();
         // Cookies contain commas, so they are joined by line breaks.
-        let joint = if name == reqwest::header::SET_COOKIE { "\n" } else { ", " };
+        let joint = if name == reqwest::header::SET_COOKIE {
+            "\n"
+        } else {
+            ", "
+        };
         told.insert(name.as_str().to_owned(), Value::String(values.join(joint)));
     }
     told

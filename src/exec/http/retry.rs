@@ -9,24 +9,28 @@ use std::time::Duration;
 
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 
-use super::answer::Answer;
-use super::{Fault, FaultKind};
+use super::answer::HttpResponse;
+use super::{FaultKind, RequestFault};
 
 const FIRST: Duration = Duration::from_millis(500);
 /// The longest wait unless the server asks for more.
 const LONGEST: Duration = Duration::from_secs(16);
 
 /// How long to wait after a response; `None` when it is final.
-pub(super) fn after_answer(method: &str, answer: &Answer, attempt: u32) -> Option<Duration> {
+pub(super) fn after_answer(method: &str, answer: &HttpResponse, attempt: u32) -> Option<Duration> {
     let again = match answer.status {
         429 | 503 => true,
         status => status >= 500 && is_repeatable(method),
     };
-    again.then(|| asked_for(&answer.headers).unwrap_or_default().max(wait(attempt)))
+    again.then(|| {
+        asked_for(&answer.headers)
+            .unwrap_or_default()
+            .max(wait(attempt))
+    })
 }
 
 /// How long to wait after a failed attempt; `None` when it is final.
-pub(super) fn after_fault(method: &str, fault: &Fault, attempt: u32) -> Option<Duration> {
+pub(super) fn after_fault(method: &str, fault: &RequestFault, attempt: u32) -> Option<Duration> {
     let again = match fault.kind {
         FaultKind::Unsent => true,
         FaultKind::Broken => is_repeatable(method),
@@ -41,7 +45,9 @@ pub(in crate::exec) fn is_repeatable(method: &str) -> bool {
 }
 
 fn wait(attempt: u32) -> Duration {
-    FIRST.saturating_mul(2_u32.saturating_pow(attempt)).min(LONGEST)
+    FIRST
+        .saturating_mul(2_u32.saturating_pow(attempt))
+        .min(LONGEST)
 }
 
 /// The wait that the server asks for: seconds, or until a time by its own clock.
@@ -50,7 +56,11 @@ fn asked_for(headers: &HeaderMap) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let time = |text: &str| jiff::fmt::rfc2822::parse(text).ok().map(|time| time.timestamp());
+    let time = |text: &str| {
+        jiff::fmt::rfc2822::parse(text)
+            .ok()
+            .map(|time| time.timestamp())
+    };
     let now = time(headers.get(DATE)?.to_str().ok()?)?;
     Duration::try_from(time(text)?.duration_since(now)).ok()
 }
@@ -61,13 +71,16 @@ mod tests {
 
     use super::*;
 
-    fn answer(status: u16, fields: &[(reqwest::header::HeaderName, &'static str)]) -> Answer {
-        let headers = fields.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
-        Answer::of(status, headers)
+    fn answer(status: u16, fields: &[(reqwest::header::HeaderName, &'static str)]) -> HttpResponse {
+        let headers = fields
+            .iter()
+            .map(|(name, value)| (name.clone(), HeaderValue::from_static(value)))
+            .collect();
+        HttpResponse::of(status, headers)
     }
 
     #[test]
-    fn what_may_be_repeated_is() {
+    fn idempotent_requests_are_retried() {
         for (method, status, again) in [
             ("GET", 200, false),
             ("GET", 404, false),
@@ -80,11 +93,18 @@ mod tests {
             ("POST", 503, true),
             ("PATCH", 429, true),
         ] {
-            assert_eq!(after_answer(method, &answer(status, &[]), 0).is_some(), again, "{method} {status}");
+            assert_eq!(
+                after_answer(method, &answer(status, &[]), 0).is_some(),
+                again,
+                "{method} {status}"
+            );
         }
-        let fault = |kind| Fault {
+        let fault = |kind| RequestFault {
             kind,
-            ..Fault::from(crate::exec::worker::Failure::new(crate::exec::worker::FailureKind::Network, "x"))
+            ..RequestFault::from(crate::exec::worker::WorkFailure::new(
+                crate::exec::worker::FailureKind::Network,
+                "x",
+            ))
         };
         for (method, kind, again) in [
             ("POST", FaultKind::Unsent, true),
@@ -92,7 +112,11 @@ mod tests {
             ("GET", FaultKind::Broken, true),
             ("GET", FaultKind::Final, false),
         ] {
-            assert_eq!(after_fault(method, &fault(kind), 0).is_some(), again, "{method} {kind:?}");
+            assert_eq!(
+                after_fault(method, &fault(kind), 0).is_some(),
+                again,
+                "{method} {kind:?}"
+            );
         }
     }
 
@@ -104,12 +128,25 @@ mod tests {
         assert_eq!(after(&[(RETRY_AFTER, "7")]), Some(Duration::from_secs(7)));
         assert_eq!(after(&[(RETRY_AFTER, "0")]), Some(FIRST));
         let until = "Fri, 02 Jan 2026 03:05:05 GMT";
-        assert_eq!(after(&[(RETRY_AFTER, until)]), Some(FIRST), "without its clock nobody knows");
         assert_eq!(
-            after(&[(RETRY_AFTER, until), (DATE, "Fri, 02 Jan 2026 03:04:05 GMT")]),
+            after(&[(RETRY_AFTER, until)]),
+            Some(FIRST),
+            "a date needs the clock of the server"
+        );
+        assert_eq!(
+            after(&[
+                (RETRY_AFTER, until),
+                (DATE, "Fri, 02 Jan 2026 03:04:05 GMT")
+            ]),
             Some(Duration::from_mins(1))
         );
-        assert_eq!(after(&[(RETRY_AFTER, until), (DATE, "Fri, 02 Jan 2026 03:06:05 GMT")]), Some(FIRST));
+        assert_eq!(
+            after(&[
+                (RETRY_AFTER, until),
+                (DATE, "Fri, 02 Jan 2026 03:06:05 GMT")
+            ]),
+            Some(FIRST)
+        );
         assert_eq!(after(&[(RETRY_AFTER, "soon")]), Some(FIRST));
     }
 }

@@ -5,38 +5,38 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Limits, Rows, Text, length};
+use super::{InvocationRows, MaskedText, ResourceLimits, length};
 use crate::item::tool::Isolation;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Container {
     /// Sockets of engines, e.g. `unix:///var/run/docker.sock`; the first that answers is used.
     pub engines: Vec<String>,
-    pub image: Image,
+    pub image: ContainerImage,
     /// Replaces the command of the image; empty keeps it.
-    pub command: Vec<Text>,
+    pub command: Vec<MaskedText>,
     /// Replaces the entrypoint of the image.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub entrypoint: Option<Vec<Text>>,
+    pub entrypoint: Option<Vec<MaskedText>>,
     /// The working folder inside the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
     /// The folders and files of the project that are mounted.
     pub volumes: Vec<Volume>,
-    pub network: Network,
+    pub network: ContainerNetwork,
     /// The user inside the container.
     pub user: User,
     /// All variables except the one for the run.
-    pub environment: BTreeMap<String, Text>,
+    pub environment: BTreeMap<String, MaskedText>,
     /// Written to its standard input, which is then closed.
     #[serde(serialize_with = "length")]
     pub input: Vec<u8>,
-    pub limits: Limits,
+    pub limits: ResourceLimits,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Image {
+pub enum ContainerImage {
     /// By name or digest.
     Named(String),
     Built(Built),
@@ -68,7 +68,7 @@ pub struct Volume {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Network {
+pub enum ContainerNetwork {
     None,
     /// The engine's own network, with access to other machines.
     Bridge,
@@ -92,14 +92,14 @@ impl Container {
     /// The isolation that the container provides.
     pub fn isolation(&self) -> Isolation {
         match self.network {
-            Network::None => Isolation::Restricted,
-            Network::Bridge => Isolation::Sandboxed,
+            ContainerNetwork::None => Isolation::Restricted,
+            ContainerNetwork::Bridge => Isolation::Sandboxed,
             // Every service on this machine can be reached like from any of its processes.
-            Network::Host => Isolation::Standard,
+            ContainerNetwork::Host => Isolation::Standard,
         }
     }
 
-    pub(super) fn add_to(&self, rows: &mut Rows<'_>) {
+    pub(super) fn add_to(&self, rows: &mut InvocationRows<'_>) {
         for (at, engine) in self.engines.iter().enumerate() {
             rows.add(&format!("action.engines[{at}]"), engine);
         }
@@ -114,7 +114,11 @@ impl Container {
             rows.add("action.folder", folder);
         }
         for (at, volume) in self.volumes.iter().enumerate() {
-            let mode = if volume.read_only { "read only" } else { "writable" };
+            let mode = if volume.read_only {
+                "read only"
+            } else {
+                "writable"
+            };
             let told = format!("{} at {} ({mode})", volume.source.display(), volume.target);
             rows.add(&format!("action.volumes[{at}]"), &told);
         }
@@ -127,24 +131,38 @@ impl Container {
         rows.add_limits(self.limits);
     }
 
-    pub(super) fn words(&self) -> Vec<String> {
-        let words = self.entrypoint.iter().flatten().chain(&self.command).map(|text| text.shown().to_owned());
-        ["container".to_owned(), self.image.shown()].into_iter().chain(words).collect()
+    pub(super) fn argv(&self) -> Vec<String> {
+        let words = self
+            .entrypoint
+            .iter()
+            .flatten()
+            .chain(&self.command)
+            .map(|text| text.shown().to_owned());
+        ["container".to_owned(), self.image.shown()]
+            .into_iter()
+            .chain(words)
+            .collect()
     }
 }
 
-impl Image {
+impl ContainerImage {
     pub fn shown(&self) -> String {
         match self {
             Self::Named(name) => name.clone(),
-            Self::Built(Built { context, sha256, .. }) => {
-                format!("built from {} (sha256 {})", context.display(), sha256.get(..12).unwrap_or(sha256))
+            Self::Built(Built {
+                context, sha256, ..
+            }) => {
+                format!(
+                    "built from {} (sha256 {})",
+                    context.display(),
+                    sha256.get(..12).unwrap_or(sha256)
+                )
             }
         }
     }
 }
 
-impl Network {
+impl ContainerNetwork {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Rows, Text};
-use crate::exec::web::Reach;
-use crate::item::endpoint::{self, Base, Fit, Reading, Request};
+use super::{InvocationRows, MaskedText};
+use crate::exec::web::NetworkReach;
+use crate::item::endpoint::{self, Base, Fit, Request, Strictness};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Http {
     pub method: String,
-    pub url: Text,
+    pub url: MaskedText,
     /// Who decides where the address begins.
     #[serde(skip)]
     pub base: Base,
@@ -20,9 +20,9 @@ pub struct Http {
     /// names the host.
     #[serde(skip)]
     pub endpoint: String,
-    pub headers: Vec<(String, Text)>,
+    pub headers: Vec<(String, MaskedText)>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub body: Option<Text>,
+    pub body: Option<MaskedText>,
     /// The `JSONPath` that selects the result in the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transform: Option<String>,
@@ -33,7 +33,7 @@ pub struct Http {
     /// Whether the manifest allows addresses of this machine and its network.
     pub allow_private: bool,
     /// Which addresses it may reach. The policy decides.
-    pub reach: Reach,
+    pub reach: NetworkReach,
     /// Where redirects may lead. The policy decides.
     #[serde(skip)]
     pub endpoints: Endpoints,
@@ -42,7 +42,7 @@ pub struct Http {
     pub encoded_secrets: Vec<String>,
     /// The variables given to the call. None is sent by itself.
     #[serde(skip)]
-    pub environment: BTreeMap<String, Text>,
+    pub environment: BTreeMap<String, MaskedText>,
 }
 
 /// The endpoints that a call may reach.
@@ -77,23 +77,37 @@ impl Endpoints {
     pub fn fit(&self, request: &Request<'_>) -> Fit {
         match self {
             Self::Any => Fit::AnyHost,
-            Self::Granted(rules) => rules.iter().map(|rules| rules.fit(request)).min().unwrap_or(Fit::No),
+            Self::Granted(rules) => rules
+                .iter()
+                .map(|rules| rules.fit(request))
+                .min()
+                .unwrap_or(Fit::No),
         }
     }
 }
 
 impl EndpointRules {
     fn fit(&self, request: &Request<'_>) -> Fit {
-        let fit = |rule: &EndpointRule, reading| endpoint::fit(&rule.endpoint, rule.writes, request, reading);
-        if self.denials.iter().any(|rule| fit(rule, Reading::Wide) != Fit::No) {
+        let fit = |rule: &EndpointRule, reading| {
+            endpoint::fit(&rule.endpoint, rule.writes, request, reading)
+        };
+        if self
+            .denials
+            .iter()
+            .any(|rule| fit(rule, Strictness::Wide) != Fit::No)
+        {
             return Fit::No;
         }
-        self.grants.iter().map(|rule| fit(rule, Reading::Narrow)).max().unwrap_or(Fit::No)
+        self.grants
+            .iter()
+            .map(|rule| fit(rule, Strictness::Narrow))
+            .max()
+            .unwrap_or(Fit::No)
     }
 }
 
 impl Http {
-    pub(super) fn add_to(&self, rows: &mut Rows<'_>) {
+    pub(super) fn add_to(&self, rows: &mut InvocationRows<'_>) {
         rows.add("action.method", &self.method);
         rows.add("action.url", self.url.shown());
         for (name, value) in &self.headers {
@@ -111,7 +125,7 @@ impl Http {
         rows.add("action.reach", self.reach.as_str());
     }
 
-    pub(super) fn words(&self) -> Vec<String> {
+    pub(super) fn argv(&self) -> Vec<String> {
         vec![self.method.clone(), self.url.shown().to_owned()]
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Process, Rows, Text, seconds};
-use crate::exec::web::Reach;
+use super::{InvocationRows, MaskedText, Process, seconds};
+use crate::exec::web::NetworkReach;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mcp {
@@ -19,7 +19,7 @@ pub struct Mcp {
     pub arguments: Map<String, Value>,
     /// Who defines the types of the arguments.
     #[serde(skip)]
-    pub types: Types,
+    pub types: ArgumentTypes,
     /// How long the server may take until its first answer.
     #[serde(serialize_with = "seconds")]
     pub startup_timeout: Duration,
@@ -28,7 +28,7 @@ pub struct Mcp {
 /// Who defines the types of a call's arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Types {
+pub enum ArgumentTypes {
     /// The manifest; they are already converted.
     #[default]
     Declared,
@@ -44,15 +44,15 @@ pub enum McpTransport {
     /// Already running, at an address.
     Remote {
         kind: RemoteKind,
-        url: Text,
-        headers: Vec<(String, Text)>,
+        url: MaskedText,
+        headers: Vec<(String, MaskedText)>,
         /// Whether the manifest allows addresses of this machine and its network.
         allow_private: bool,
         /// Which addresses it may reach, limited by the manifest and by the caller.
-        reach: Reach,
+        reach: NetworkReach,
         /// The variables given to the call. None is sent by itself.
         #[serde(skip)]
-        environment: BTreeMap<String, Text>,
+        environment: BTreeMap<String, MaskedText>,
     },
 }
 
@@ -78,14 +78,14 @@ impl RemoteKind {
 }
 
 impl Mcp {
-    pub(super) fn environment(&self) -> &BTreeMap<String, Text> {
+    pub(super) fn environment(&self) -> &BTreeMap<String, MaskedText> {
         match &self.transport {
             McpTransport::Stdio(process) => &process.environment,
             McpTransport::Remote { environment, .. } => environment,
         }
     }
 
-    pub(super) fn add_to(&self, rows: &mut Rows<'_>) {
+    pub(super) fn add_to(&self, rows: &mut InvocationRows<'_>) {
         rows.add("action.server", &self.server);
         if let Some(tool) = &self.tool {
             rows.add("action.tool", tool);
@@ -95,7 +95,13 @@ impl Mcp {
                 rows.add("action.transport", "stdio");
                 process.add_to(rows);
             }
-            McpTransport::Remote { kind, url, headers, allow_private, .. } => {
+            McpTransport::Remote {
+                kind,
+                url,
+                headers,
+                allow_private,
+                ..
+            } => {
                 rows.add("action.transport", kind.as_str());
                 rows.add("action.url", url.shown());
                 for (name, value) in headers {
@@ -104,10 +110,13 @@ impl Mcp {
                 rows.add("action.allow_private", &allow_private.to_string());
             }
         }
-        rows.add("action.startup_timeout", &format!("{} s", self.startup_timeout.as_secs_f64()));
+        rows.add(
+            "action.startup_timeout",
+            &format!("{} s", self.startup_timeout.as_secs_f64()),
+        );
     }
 
-    pub(super) fn words(&self) -> Vec<String> {
+    pub(super) fn argv(&self) -> Vec<String> {
         let tool = self.tool.clone().unwrap_or_else(|| "tools/list".to_owned());
         vec!["mcp".to_owned(), self.server.clone(), tool]
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Rows, Text};
+use super::{InvocationRows, MaskedText};
 
 /// A function that decides which tools are called, in sequence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,16 +20,19 @@ pub struct Meta {
     pub place: Option<(String, u32)>,
     /// The variables given to the call. The function sees none of them.
     #[serde(skip)]
-    pub environment: BTreeMap<String, Text>,
+    pub environment: BTreeMap<String, MaskedText>,
 }
 
 impl Meta {
-    pub(super) fn add_to(&self, rows: &mut Rows<'_>) {
+    pub(super) fn add_to(&self, rows: &mut InvocationRows<'_>) {
         rows.add("action.helper", &self.helper);
         rows.add_list("action.aggregates", &self.aggregates);
     }
 
-    pub(super) fn words(&self) -> Vec<String> {
-        ["meta".to_owned(), format!("helpers.{}", self.helper)].into_iter().chain(self.aggregates.clone()).collect()
+    pub(super) fn argv(&self) -> Vec<String> {
+        ["meta".to_owned(), format!("helpers.{}", self.helper)]
+            .into_iter()
+            .chain(self.aggregates.clone())
+            .collect()
     }
 }

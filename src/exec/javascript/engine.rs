@@ -9,7 +9,8 @@ use rquickjs::context::EvalOptions;
 use rquickjs::function::Args;
 use rquickjs::{Context, Ctx, Error, Function, Object, Runtime, Type, Value};
 
-use super::{Job, MEMORY, camel_case};
+use super::{JavaScriptJob, MEMORY, camel_case};
+use crate::item::wording::first_line;
 
 const STACK: usize = 256 * 1024;
 /// The largest result, in bytes of JSON.
@@ -21,7 +22,7 @@ const MOST_TEXT: usize = 300;
 
 /// Why there is no result.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(super) enum ScriptStop {
     Late,
     Memory,
     Threw {
@@ -36,10 +37,10 @@ pub(super) enum Stop {
 }
 
 /// Why the engine stopped, before the cause is known.
-enum Halt {
+enum EngineHalt {
     /// With an exception; `None` if the engine has lost it.
     Exception(Option<Thrown>),
-    Stop(Stop),
+    Stop(ScriptStop),
 }
 
 struct Thrown {
@@ -49,9 +50,9 @@ struct Thrown {
 }
 
 /// Runs a function and returns its result as JSON.
-pub(super) fn run(job: &Job) -> Result<String, Stop> {
+pub(super) fn run(job: &JavaScriptJob) -> Result<String, ScriptStop> {
     // Never freed: the process ends after this, and an engine without memory may fail to free.
-    let runtime = ManuallyDrop::new(Runtime::new().map_err(|_| Stop::Memory)?);
+    let runtime = ManuallyDrop::new(Runtime::new().map_err(|_| ScriptStop::Memory)?);
     runtime.set_memory_limit(MEMORY);
     runtime.set_max_stack_size(STACK);
     let is_late = Rc::new(Cell::new(false));
@@ -62,20 +63,23 @@ pub(super) fn run(job: &Job) -> Result<String, Stop> {
         note.set(note.get() || is_over);
         is_over
     })));
-    let context = ManuallyDrop::new(Context::full(&runtime).map_err(|_| Stop::Memory)?);
+    let context = ManuallyDrop::new(Context::full(&runtime).map_err(|_| ScriptStop::Memory)?);
     let outcome = context.with(|ctx| call(&ctx, job));
     // Check the clock first: a script can forge an exception, but not the time.
     if outcome.is_err() && is_late.get() {
-        return Err(Stop::Late);
+        return Err(ScriptStop::Late);
     }
     outcome.map_err(|halt| match halt {
-        Halt::Stop(stop) => stop,
-        Halt::Exception(Some(thrown)) if thrown.is_out_of_memory => Stop::Memory,
-        Halt::Exception(Some(Thrown { what, line, .. })) => Stop::Threw { what, line },
+        EngineHalt::Stop(stop) => stop,
+        EngineHalt::Exception(Some(thrown)) if thrown.is_out_of_memory => ScriptStop::Memory,
+        EngineHalt::Exception(Some(Thrown { what, line, .. })) => ScriptStop::Threw { what, line },
         // Without memory there may be no exception object. A script can also throw `null`, so check
         // the memory in use.
-        Halt::Exception(None) if in_use(&runtime) > MEMORY / 2 => Stop::Memory,
-        Halt::Exception(None) => Stop::Threw { what: "null".to_owned(), line: None },
+        EngineHalt::Exception(None) if in_use(&runtime) > MEMORY / 2 => ScriptStop::Memory,
+        EngineHalt::Exception(None) => ScriptStop::Threw {
+            what: "null".to_owned(),
+            line: None,
+        },
     })
 }
 
@@ -83,7 +87,7 @@ fn in_use(runtime: &Runtime) -> usize {
     usize::try_from(runtime.memory_usage().malloc_size).unwrap_or_default()
 }
 
-fn call(ctx: &Ctx<'_>, job: &Job) -> Result<String, Halt> {
+fn call(ctx: &Ctx<'_>, job: &JavaScriptJob) -> Result<String, EngineHalt> {
     let halt = |err: Error| halted(ctx, &err);
     let globals = ctx.globals();
     let mut given = Args::new(ctx.clone(), job.given.len());
@@ -101,7 +105,9 @@ fn call(ctx: &Ctx<'_>, job: &Job) -> Result<String, Halt> {
     // Existing tools expect non-strict mode.
     options.strict = false;
     options.filename = Some(FILE_NAME.to_owned());
-    let completion: Value<'_> = ctx.eval_with_options(job.source.as_str(), options).map_err(halt)?;
+    let completion: Value<'_> = ctx
+        .eval_with_options(job.source.as_str(), options)
+        .map_err(halt)?;
     let exported: Value<'_> = module.get("exports").map_err(halt)?;
     let returned: Value<'_> = match exported_function(ctx, &exported, &job.id)? {
         Some(function) => function.call_arg(given).map_err(halt)?,
@@ -111,11 +117,15 @@ fn call(ctx: &Ctx<'_>, job: &Job) -> Result<String, Halt> {
 }
 
 /// The function to call; `None` if nothing is exported, so that the last value is the result.
-fn exported_function<'js>(ctx: &Ctx<'js>, exported: &Value<'js>, id: &str) -> Result<Option<Function<'js>>, Halt> {
+fn exported_function<'js>(
+    ctx: &Ctx<'js>,
+    exported: &Value<'js>,
+    id: &str,
+) -> Result<Option<Function<'js>>, EngineHalt> {
     if let Some(function) = exported.as_function() {
         return Ok(Some(function.clone()));
     }
-    let wrong = |what: String| Err(Halt::Stop(Stop::Exports(what)));
+    let wrong = |what: String| Err(EngineHalt::Stop(ScriptStop::Exports(what)));
     let Some(object) = exported.as_object() else {
         return wrong(format!("`module.exports` is {}", kind_of(exported)));
     };
@@ -135,13 +145,16 @@ fn exported_function<'js>(ctx: &Ctx<'js>, exported: &Value<'js>, id: &str) -> Re
         Some((_, function)) => Ok(Some(function.clone())),
         None if is_empty => Ok(None),
         None if functions.is_empty() => wrong("it exports no function".to_owned()),
-        None => wrong(format!("it exports {} functions, and none of them is called `{wanted}`", functions.len())),
+        None => wrong(format!(
+            "it exports {} functions, and none of them is called `{wanted}`",
+            functions.len()
+        )),
     }
 }
 
 /// The value as JSON, if it is data.
-fn as_json<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Result<String, Halt> {
-    let returned = |what: &str| Halt::Stop(Stop::Returned(what.to_owned()));
+fn as_json<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Result<String, EngineHalt> {
+    let returned = |what: &str| EngineHalt::Stop(ScriptStop::Returned(what.to_owned()));
     if value.is_undefined() {
         return Err(returned("nothing"));
     }
@@ -157,7 +170,7 @@ fn as_json<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Result<String, Halt> {
         Ok(None) => return Err(returned(kind)),
         Err(err) => {
             return Err(match halted(ctx, &err) {
-                Halt::Exception(Some(thrown)) if !thrown.is_out_of_memory => {
+                EngineHalt::Exception(Some(thrown)) if !thrown.is_out_of_memory => {
                     returned(&format!("what cannot be written as JSON: {}", thrown.what))
                 }
                 halt => halt,
@@ -165,25 +178,34 @@ fn as_json<'js>(ctx: &Ctx<'js>, value: Value<'js>) -> Result<String, Halt> {
         }
     };
     if text.len() > LARGEST {
-        return Err(Halt::Stop(Stop::TooLarge(text.len())));
+        return Err(EngineHalt::Stop(ScriptStop::TooLarge(text.len())));
     }
     Ok(text)
 }
 
-fn halted(ctx: &Ctx<'_>, err: &Error) -> Halt {
+fn halted(ctx: &Ctx<'_>, err: &Error) -> EngineHalt {
     match err {
-        Error::Exception => Halt::Exception(thrown(&ctx.catch())),
-        Error::Allocation => Halt::Stop(Stop::Memory),
-        other => Halt::Stop(Stop::Threw { what: readable(&other.to_string()), line: None }),
+        Error::Exception => EngineHalt::Exception(thrown(&ctx.catch())),
+        Error::Allocation => EngineHalt::Stop(ScriptStop::Memory),
+        other => EngineHalt::Stop(ScriptStop::Threw {
+            what: first_line(&other.to_string(), MOST_TEXT),
+            line: None,
+        }),
     }
 }
 
 /// The thrown value; `None` if the engine has lost it.
 fn thrown(value: &Value<'_>) -> Option<Thrown> {
-    let plain = |what: String| Some(Thrown { what, line: None, is_out_of_memory: false });
+    let plain = |what: String| {
+        Some(Thrown {
+            what,
+            line: None,
+            is_out_of_memory: false,
+        })
+    };
     let Some(exception) = value.as_exception() else {
         return match value.as_string().and_then(|text| text.to_string().ok()) {
-            Some(text) => plain(readable(&text)),
+            Some(text) => plain(first_line(&text, MOST_TEXT)),
             None if matches!(value.type_of(), Type::Null | Type::Uninitialized) => None,
             None => plain(kind_of(value).to_owned()),
         };
@@ -197,13 +219,21 @@ fn thrown(value: &Value<'_>) -> Option<Thrown> {
     };
     let line = exception.stack().as_deref().and_then(line_of);
     let is_out_of_memory = name == "InternalError" && message == "out of memory";
-    Some(Thrown { what: readable(&what), line, is_out_of_memory })
+    Some(Thrown {
+        what: first_line(&what, MOST_TEXT),
+        line,
+        is_out_of_memory,
+    })
 }
 
 /// The first line number in a stack trace.
 fn line_of(stack: &str) -> Option<u32> {
     let (_, rest) = stack.split_once(FILE_NAME)?;
-    let digits: String = rest.strip_prefix(':')?.chars().take_while(char::is_ascii_digit).collect();
+    let digits: String = rest
+        .strip_prefix(':')?
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
     digits.parse().ok().filter(|line| *line > 0)
 }
 
@@ -221,14 +251,4 @@ fn kind_of(value: &Value<'_>) -> &'static str {
         () if value.is_object() => "an object",
         () => "a value that is no data",
     }
-}
-
-/// One line of a function's text, shortened and without control characters.
-fn readable(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    let mut shown: String = line.chars().take(MOST_TEXT).map(|it| if it.is_control() { ' ' } else { it }).collect();
-    if shown.len() < text.trim_end().len() {
-        shown.push('…');
-    }
-    shown
 }

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::*;
 
-fn job(source: &str, given: Value) -> Job {
-    Job {
+fn job(source: &str, given: Value) -> JavaScriptJob {
+    JavaScriptJob {
         id: "combine-all".to_owned(),
         source: source.to_owned(),
         given: vec![("args".to_owned(), given)],
@@ -44,8 +44,13 @@ fn both_conventions_are_called_with_what_is_given() {
 
 #[test]
 fn names_keep_their_order() {
-    let text = run("args.z = 1; args.c = {y: 1, x: 2}; args").unwrap().to_string();
-    assert_eq!(text, r#"{"b":1,"a":[true,null,"ä"],"z":1,"c":{"y":1,"x":2}}"#);
+    let text = run("args.z = 1; args.c = {y: 1, x: 2}; args")
+        .unwrap()
+        .to_string();
+    assert_eq!(
+        text,
+        r#"{"b":1,"a":[true,null,"ä"],"z":1,"c":{"y":1,"x":2}}"#
+    );
 }
 
 #[test]
@@ -58,8 +63,10 @@ fn a_throw_tells_what_and_where() {
     insta::assert_snapshot!(refusal("throw {a: 1}"), @"SCRIPT_THREW: the function `combine-all` threw: an object");
     insta::assert_snapshot!(refusal("throw null"), @"SCRIPT_THREW: the function `combine-all` threw: null");
     insta::assert_snapshot!(refusal("(function f() { f() })()"), @"SCRIPT_THREW: the function `combine-all` threw in line 1: RangeError: Maximum call stack size exceeded");
-    let placed =
-        Job { place: Some((".ai/tools/x.yaml".to_owned(), 12)), ..job("1;\n\nthrow new Error('x')", json!({})) };
+    let placed = JavaScriptJob {
+        place: Some((".ai/tools/x.yaml".to_owned(), 12)),
+        ..job("1;\n\nthrow new Error('x')", json!({}))
+    };
     insta::assert_snapshot!(placed.run().unwrap_err().message, @"the function `combine-all` threw at .ai/tools/x.yaml:14: Error: x");
 }
 
@@ -81,23 +88,56 @@ fn what_is_no_data_is_no_result() {
 }
 
 #[test]
-fn time_and_memory_are_bounded_whatever_is_caught() {
+fn time_and_memory_are_bounded_even_if_errors_are_caught() {
     let code = |source: &str| refusal(source).split(':').next().unwrap().to_owned();
     assert_eq!(code("while (true) {}"), "SCRIPT_TIMEOUT");
-    assert_eq!(code("for (;;) { try { for (;;) {} } catch (e) {} finally { continue } }"), "SCRIPT_TIMEOUT");
-    assert_eq!(code("/^(a+)+$/.test('a'.repeat(40) + 'b')"), "SCRIPT_TIMEOUT");
-    assert_eq!(code("throw new InternalError('interrupted')"), "SCRIPT_THREW");
-    assert_eq!(code("let a = []; for (;;) a.push(new Array(1000).fill(1))"), "SCRIPT_MEMORY");
-    assert_eq!(code("let s = 'x'; for (;;) s = (s + s).toUpperCase(); s"), "SCRIPT_MEMORY");
+    assert_eq!(
+        code("for (;;) { try { for (;;) {} } catch (e) {} finally { continue } }"),
+        "SCRIPT_TIMEOUT"
+    );
+    assert_eq!(
+        code("/^(a+)+$/.test('a'.repeat(40) + 'b')"),
+        "SCRIPT_TIMEOUT"
+    );
+    assert_eq!(
+        code("throw new InternalError('interrupted')"),
+        "SCRIPT_THREW"
+    );
+    assert_eq!(
+        code("let a = []; for (;;) a.push(new Array(1000).fill(1))"),
+        "SCRIPT_MEMORY"
+    );
+    assert_eq!(
+        code("let s = 'x'; for (;;) s = (s + s).toUpperCase(); s"),
+        "SCRIPT_MEMORY"
+    );
     assert_eq!(code("new ArrayBuffer(64 * 1024 * 1024)"), "SCRIPT_MEMORY");
     let large = Value::from("x".repeat(9 * 1024 * 1024));
-    assert_eq!(job("args.length", large).run().unwrap_err().kind, FailureKind::ScriptMemory);
+    assert_eq!(
+        job("args.length", large).run().unwrap_err().kind,
+        FailureKind::ScriptMemory
+    );
 }
 
 #[test]
 fn nothing_of_the_machine_is_there() {
-    for name in ["require", "process", "fetch", "console", "setTimeout", "std", "os", "print", "scriptArgs", "Worker"] {
-        assert_eq!(run(&format!("typeof {name}")), Ok(json!("undefined")), "{name}");
+    for name in [
+        "require",
+        "process",
+        "fetch",
+        "console",
+        "setTimeout",
+        "std",
+        "os",
+        "print",
+        "scriptArgs",
+        "Worker",
+    ] {
+        assert_eq!(
+            run(&format!("typeof {name}")),
+            Ok(json!("undefined")),
+            "{name}"
+        );
     }
     insta::assert_snapshot!(refusal("import('fs')"), @"SCRIPT_RETURN: the function `combine-all` returned a promise; async functions are not supported");
     insta::assert_snapshot!(refusal("import fs from 'fs'"), @"SCRIPT_THREW: the function `combine-all` threw in line 1: SyntaxError: Unexpected identifier 'fs'");
@@ -105,9 +145,13 @@ fn nothing_of_the_machine_is_there() {
 
 #[test]
 fn names_become_those_of_functions() {
-    for (id, name) in
-        [("combine", "combine"), ("combine-all", "combineAll"), ("a_b.c", "aBC"), ("aB", "aB"), ("--", "")]
-    {
+    for (id, name) in [
+        ("combine", "combine"),
+        ("combine-all", "combineAll"),
+        ("a_b.c", "aBC"),
+        ("aB", "aB"),
+        ("--", ""),
+    ] {
         assert_eq!(camel_case(id), name);
     }
 }

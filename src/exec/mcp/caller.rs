@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::content::{self, Outcome};
-use super::pin::{Key, Pins, Verdict};
-use super::{Ask, LARGEST, SOCKET, Tell};
-use crate::exec::invocation::{Mcp, Types};
-use crate::exec::worker::{End, Failure, FailureKind};
+use super::content::{self, McpResult};
+use super::pin::{PinKey, PinVerdict, Pins};
+use super::{Ask, HostToken, LARGEST, SOCKET, Tell};
+use crate::exec::invocation::{ArgumentTypes, Mcp};
+use crate::exec::worker::{FailureKind, WorkFailure, WorkerEnd};
 use crate::item::params::{self, check_schema, convert};
 use crate::item::wording::{did_you_mean, nearest, shown};
 
@@ -21,43 +21,51 @@ use crate::item::wording::{did_you_mean, nearest, shown};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in crate::exec) struct Job {
-    key: Key,
+pub(in crate::exec) struct McpCallJob {
+    key: PinKey,
     /// `None` lists the tools.
     tool: Option<String>,
     arguments: Map<String, Value>,
-    types: Types,
+    types: ArgumentTypes,
     pins: PathBuf,
+    token: HostToken,
 }
 
-impl Job {
-    pub(super) fn new(mcp: &Mcp, pins: &Path) -> Self {
+impl McpCallJob {
+    pub(super) fn new(mcp: &Mcp, pins: &Path, token: HostToken) -> Self {
         Self {
-            key: Key::of(mcp),
+            key: PinKey::of(mcp),
             tool: mcp.tool.clone(),
             arguments: mcp.arguments.clone(),
             types: mcp.types,
             pins: pins.to_path_buf(),
+            token,
         }
     }
 
-    pub(in crate::exec) fn carry_out(self) -> End {
+    pub(in crate::exec) fn carry_out(self) -> WorkerEnd {
         let mut warnings = Vec::new();
         let value = self.call(&mut warnings);
-        End::from(value.and_then(|value| {
+        WorkerEnd::from(value.and_then(|value| {
             // Values and strings always serialize.
-            serde_json::to_value(Outcome { value, warnings }).map_err(|err| lost(&err.to_string()))
+            serde_json::to_value(McpResult { value, warnings })
+                .map_err(|err| lost(&err.to_string()))
         }))
     }
 
-    fn call(self, warnings: &mut Vec<String>) -> Result<Value, Failure> {
-        let mut host = Host::connect()?;
+    fn call(self, warnings: &mut Vec<String>) -> Result<Value, WorkFailure> {
+        let mut host = HostConnection::connect(&self.token)?;
         let Tell::Tools(tools) = host.ask(&Ask::List, warnings)? else {
             return Err(lost("it tells something else"));
         };
-        let Some(name) = self.tool else { return Ok(content::listed(&tools)) };
+        let Some(name) = self.tool else {
+            return Ok(content::listed(&tools));
+        };
         let name_of = |tool: &Value| tool.get("name").and_then(Value::as_str).map(str::to_owned);
-        let named: Vec<&Value> = tools.iter().filter(|tool| name_of(tool).as_deref() == Some(&name)).collect();
+        let named: Vec<&Value> = tools
+            .iter()
+            .filter(|tool| name_of(tool).as_deref() == Some(&name))
+            .collect();
         let tool = match named.as_slice() {
             [tool] => *tool,
             [] => {
@@ -69,20 +77,41 @@ impl Job {
             }
             // It is undefined which of them the server would call.
             _ => {
-                let message = format!("the MCP server `{}` has several tools `{}`", self.key.server, shown(&name));
-                return Err(Failure::new(FailureKind::McpProtocol, message));
+                let message = format!(
+                    "the MCP server `{}` has several tools `{}`",
+                    self.key.server,
+                    shown(&name)
+                );
+                return Err(WorkFailure::new(FailureKind::McpProtocol, message));
             }
         };
         match Pins::new(&self.pins).judge(&self.key, tool)? {
-            Verdict::First(Err(err)) => warnings.push(format!("what the tool is could not be kept: {err}")),
-            Verdict::Same | Verdict::First(Ok(())) => {}
-            Verdict::Changed(failure) => return Err(failure),
+            PinVerdict::First(Err(err)) => {
+                warnings.push(format!("what the tool is could not be kept: {err}"));
+            }
+            PinVerdict::Same | PinVerdict::First(Ok(())) => {}
+            PinVerdict::Changed(failure) => return Err(failure),
         }
-        let arguments = fitting(&self.key.server, &name, tool, self.arguments, self.types, warnings)?;
-        let told = host.ask(&Ask::Call { tool: name, arguments }, warnings).map_err(|failure| match failure.kind {
-            FailureKind::McpServer | FailureKind::Network => failure.unanswered(),
-            _ => failure,
-        });
+        let arguments = fitting(
+            &self.key.server,
+            &name,
+            tool,
+            self.arguments,
+            self.types,
+            warnings,
+        )?;
+        let told = host
+            .ask(
+                &Ask::Call {
+                    tool: name,
+                    arguments,
+                },
+                warnings,
+            )
+            .map_err(|failure| match failure.kind {
+                FailureKind::McpServer | FailureKind::Network => failure.unanswered(),
+                _ => failure,
+            });
         match told? {
             Tell::Result(result) => content::value(result),
             _ => Err(lost("it tells something else")),
@@ -97,13 +126,18 @@ fn fitting(
     name: &str,
     tool: &Value,
     mut arguments: Map<String, Value>,
-    types: Types,
+    types: ArgumentTypes,
     warnings: &mut Vec<String>,
-) -> Result<Map<String, Value>, Failure> {
-    let Some(schema) = tool.get("inputSchema").filter(|schema| schema.is_object()) else { return Ok(arguments) };
-    if types == Types::OfServer {
+) -> Result<Map<String, Value>, WorkFailure> {
+    let Some(schema) = tool.get("inputSchema").filter(|schema| schema.is_object()) else {
+        return Ok(arguments);
+    };
+    if types == ArgumentTypes::OfServer {
         for (name, value) in &mut arguments {
-            let wanted = schema.pointer("/properties").and_then(|all| all.get(name)).and_then(|it| it.get("type"));
+            let wanted = schema
+                .pointer("/properties")
+                .and_then(|all| all.get(name))
+                .and_then(|it| it.get("type"));
             if let (Some(text), Some(kind)) = (value.as_str(), wanted.and_then(Value::as_str))
                 && let Ok(converted) = convert(text, kind)
             {
@@ -112,47 +146,81 @@ fn fitting(
         }
     }
     if let Some(problem) = check_schema(schema).first() {
-        let message = format!("the schema of `{}` cannot be used, so that only the server checks: ", shown(name));
+        let message = format!(
+            "the schema of `{}` cannot be used, so that only the server checks: ",
+            shown(name)
+        );
         warnings.push(format!("{message}{}", problem.message));
         return Ok(arguments);
     }
-    let Err(problems) = params::validate(schema, &Value::Object(arguments.clone())) else { return Ok(arguments) };
-    let all: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-    let message = format!("the tool `{}` of `{server}` cannot be called like this: {}", shown(name), all.join("; "));
-    let suggested = problems.iter().find_map(|problem| problem.suggestion.clone());
-    let way_out = suggested.unwrap_or_else(|| format!("`piton tool run {server}` lists what its tools take"));
-    Err(Failure::new(FailureKind::Arguments, message).suggest(way_out))
+    let Err(problems) = params::validate(schema, &Value::Object(arguments.clone())) else {
+        return Ok(arguments);
+    };
+    let all: Vec<&str> = problems
+        .iter()
+        .map(|problem| problem.message.as_str())
+        .collect();
+    let message = format!(
+        "the tool `{}` of `{server}` cannot be called like this: {}",
+        shown(name),
+        all.join("; ")
+    );
+    let suggested = problems
+        .iter()
+        .find_map(|problem| problem.suggestion.clone());
+    let way_out =
+        suggested.unwrap_or_else(|| format!("`piton tool run {server}` lists what its tools take"));
+    Err(WorkFailure::new(FailureKind::Arguments, message).suggest(way_out))
 }
 
-fn no_such_tool(server: &str, name: &str, known: &[String]) -> Failure {
-    let names = known.iter().take(20).map(|name| format!("`{}`", shown(name))).collect::<Vec<_>>().join(", ");
-    let otherwise = if known.is_empty() { "it has none".to_owned() } else { format!("it has {names}") };
+fn no_such_tool(server: &str, name: &str, known: &[String]) -> WorkFailure {
+    let names = known
+        .iter()
+        .take(20)
+        .map(|name| format!("`{}`", shown(name)))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let otherwise = if known.is_empty() {
+        "it has none".to_owned()
+    } else {
+        format!("it has {names}")
+    };
     let meant = nearest(name, known.iter().map(String::as_str));
     let message = format!("the MCP server `{server}` has no tool `{}`", shown(name));
-    Failure::new(FailureKind::McpNoTool, message).suggest(did_you_mean(meant, &otherwise))
+    WorkFailure::new(FailureKind::McpNoTool, message).suggest(did_you_mean(meant, &otherwise))
 }
 
-struct Host {
+struct HostConnection {
     stream: BufReader<UnixStream>,
 }
 
-impl Host {
+impl HostConnection {
     /// Waits until the host listens. The worker runs in its folder.
-    fn connect() -> Result<Self, Failure> {
+    fn connect(token: &HostToken) -> Result<Self, WorkFailure> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match UnixStream::connect(SOCKET) {
-                Ok(stream) => return Ok(Self { stream: BufReader::new(stream) }),
+                Ok(mut stream) => {
+                    stream
+                        .write_all(&token.line())
+                        .map_err(|err| lost(&err.to_string()))?;
+                    return Ok(Self {
+                        stream: BufReader::new(stream),
+                    });
+                }
                 Err(err) if Instant::now() >= deadline => return Err(lost(&err.to_string())),
                 Err(_) => thread::sleep(Duration::from_millis(2)),
             }
         }
     }
 
-    fn ask(&mut self, ask: &Ask, warnings: &mut Vec<String>) -> Result<Tell, Failure> {
+    fn ask(&mut self, ask: &Ask, warnings: &mut Vec<String>) -> Result<Tell, WorkFailure> {
         let mut line = serde_json::to_vec(ask).map_err(|err| lost(&err.to_string()))?;
         line.push(b'\n');
-        self.stream.get_mut().write_all(&line).map_err(|err| lost(&err.to_string()))?;
+        self.stream
+            .get_mut()
+            .write_all(&line)
+            .map_err(|err| lost(&err.to_string()))?;
         loop {
             match self.hear()? {
                 Tell::Talk(text) => relay(text.as_bytes()),
@@ -163,7 +231,7 @@ impl Host {
         }
     }
 
-    fn hear(&mut self) -> Result<Tell, Failure> {
+    fn hear(&mut self) -> Result<Tell, WorkFailure> {
         let mut line = Vec::new();
         // Escapes can make a message longer in JSON.
         let limit = 6 * LARGEST as u64;
@@ -187,7 +255,7 @@ fn relay(mut bytes: &[u8]) {
 }
 
 /// The failure when the host cannot be reached.
-fn lost(reason: &str) -> Failure {
+fn lost(reason: &str) -> WorkFailure {
     let message = format!("the process that has the MCP server cannot be asked: {reason}");
-    Failure::new(FailureKind::McpServer, message)
+    WorkFailure::new(FailureKind::McpServer, message)
 }

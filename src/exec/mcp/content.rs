@@ -4,20 +4,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::exec::call::exact;
-use crate::exec::worker::{Failure, FailureKind};
+use crate::exec::worker::{FailureKind, WorkFailure};
+use crate::item::wording::one_line;
 
 /// The longest text of a server that a message quotes.
-const LONGEST: usize = 1000;
+pub(super) const LONGEST_TEXT: usize = 1000;
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(in crate::exec) struct Outcome {
+pub(in crate::exec) struct McpResult {
     pub(in crate::exec) value: Value,
     pub(in crate::exec) warnings: Vec<String>,
 }
 
 /// The structured content, else the JSON in its only text, else that text, else all parts.
-pub(super) fn value(mut result: Value) -> Result<Value, Failure> {
-    let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or_default();
+pub(super) fn value(mut result: Value) -> Result<Value, WorkFailure> {
+    let is_error = result
+        .get("isError")
+        .and_then(Value::as_bool)
+        .unwrap_or_default();
     let content = match result.get_mut("content").map(Value::take) {
         Some(Value::Array(content)) => content,
         _ => Vec::new(),
@@ -59,27 +63,20 @@ pub(super) fn listed(tools: &[Value]) -> Value {
     json!({ "tools": tools })
 }
 
-/// A server's text for use in a message: one line, shortened, without control characters.
-pub(super) fn told(text: &str) -> String {
-    let words: Vec<&str> = text.split(|c: char| c.is_control()).map(str::trim).filter(|it| !it.is_empty()).collect();
-    let text = words.join(" ");
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
-}
-
 fn text_of(block: &Value) -> Option<&str> {
-    block.get("text").filter(|_| block.get("type").and_then(Value::as_str) == Some("text"))?.as_str()
+    block
+        .get("text")
+        .filter(|_| block.get("type").and_then(Value::as_str) == Some("text"))?
+        .as_str()
 }
 
-fn failure(content: &[Value]) -> Failure {
+fn failure(content: &[Value]) -> WorkFailure {
     let texts: Vec<&str> = content.iter().filter_map(text_of).collect();
-    let message = match told(&texts.join("\n")).as_str() {
-        "" => "the tool says that it failed, and not why".to_owned(),
-        text => format!("the tool says that it failed: {text}"),
+    let message = match one_line(&texts.join("\n"), LONGEST_TEXT).as_str() {
+        "" => "the tool reported a failure without a reason".to_owned(),
+        text => format!("the tool reported a failure: {text}"),
     };
-    Failure::new(FailureKind::McpTool, message)
+    WorkFailure::new(FailureKind::McpTool, message)
 }
 
 #[cfg(test)]
@@ -92,30 +89,55 @@ mod tests {
 
     #[test]
     fn a_result_is_what_has_the_most_form() {
-        let structured = json!({ "content": [text("{\"a\": 1}")], "structuredContent": { "b": 2 } });
+        let structured =
+            json!({ "content": [text("{\"a\": 1}")], "structuredContent": { "b": 2 } });
         assert_eq!(value(structured), Ok(json!({ "b": 2 })));
-        assert_eq!(value(json!({ "content": [text("{\"a\": 1}")] })), Ok(json!({ "a": 1 })));
-        assert_eq!(value(json!({ "content": [text("Echo: hi")] })), Ok(json!({ "text": "Echo: hi" })));
+        assert_eq!(
+            value(json!({ "content": [text("{\"a\": 1}")] })),
+            Ok(json!({ "a": 1 }))
+        );
+        assert_eq!(
+            value(json!({ "content": [text("Echo: hi")] })),
+            Ok(json!({ "text": "Echo: hi" }))
+        );
         let two = json!([text("{}"), { "type": "image", "data": "x", "mimeType": "image/png" }]);
-        assert_eq!(value(json!({ "content": two })), Ok(json!({ "content": two })));
-        assert_eq!(value(json!({ "content": [] })), Ok(json!({ "content": [] })));
-        assert_eq!(value(json!({ "content": [], "structuredContent": null })), Ok(Value::Null));
+        assert_eq!(
+            value(json!({ "content": two })),
+            Ok(json!({ "content": two }))
+        );
+        assert_eq!(
+            value(json!({ "content": [] })),
+            Ok(json!({ "content": [] }))
+        );
+        assert_eq!(
+            value(json!({ "content": [], "structuredContent": null })),
+            Ok(Value::Null)
+        );
     }
 
     #[test]
     fn a_number_that_would_lose_digits_stays_a_text() {
         let long = "12345678901234567890123";
-        assert_eq!(value(json!({ "content": [text(long)] })), Ok(json!({ "text": long })));
+        assert_eq!(
+            value(json!({ "content": [text(long)] })),
+            Ok(json!({ "text": long }))
+        );
     }
 
     #[test]
-    fn an_error_is_told_in_its_own_words() {
-        let told =
-            |content: Value| value(json!({ "content": content, "isError": true })).expect_err("an error").message;
+    fn an_error_is_reported_in_its_own_words() {
+        let message = |content: Value| {
+            value(json!({ "content": content, "isError": true }))
+                .expect_err("an error")
+                .message
+        };
         assert_eq!(
-            told(json!([text("no such file"), text("at all")])),
-            "the tool says that it failed: no such file at all"
+            message(json!([text("no such file"), text("at all")])),
+            "the tool reported a failure: no such file at all"
         );
-        assert_eq!(told(json!([])), "the tool says that it failed, and not why");
+        assert_eq!(
+            message(json!([])),
+            "the tool reported a failure without a reason"
+        );
     }
 }

@@ -12,12 +12,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::content::told;
+use super::content::LONGEST_TEXT;
+use crate::disk::create_private_folder;
+use crate::encoding::hex;
 use crate::exec::invocation::{Mcp, McpTransport};
-use crate::exec::worker::{Failure, FailureKind};
-use crate::item::signature::hex;
+use crate::exec::worker::{FailureKind, WorkFailure};
 use crate::item::source::{Unread, read_bytes};
-use crate::item::wording::shown;
+use crate::item::wording::{one_line, shown};
 
 const MOST: u64 = 64 * 1024 * 1024;
 
@@ -28,18 +29,25 @@ const MOST_CHANGES: usize = 12;
 const LONGEST: usize = 200;
 
 /// The pinned fields: everything that a model reads before it calls.
-const FIELDS: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
+const FIELDS: [&str; 6] = [
+    "name",
+    "title",
+    "description",
+    "inputSchema",
+    "outputSchema",
+    "annotations",
+];
 
 /// A tool, its server, and how the server is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Key {
+pub(super) struct PinKey {
     pub(super) server: String,
     pub(super) tool: String,
     /// Text without secrets: another program or address is another server.
     pub(super) reached: String,
 }
 
-impl Key {
+impl PinKey {
     pub(super) fn of(mcp: &Mcp) -> Self {
         let reached = match &mcp.transport {
             McpTransport::Stdio(process) => {
@@ -47,9 +55,15 @@ impl Key {
                 let words: Vec<String> = words.map(|text| format!("{:?}", text.shown())).collect();
                 format!("stdio {}", words.join(" "))
             }
-            McpTransport::Remote { kind, url, .. } => format!("{} {:?}", kind.as_str(), url.shown()),
+            McpTransport::Remote { kind, url, .. } => {
+                format!("{} {:?}", kind.as_str(), url.shown())
+            }
         };
-        Self { server: mcp.server.clone(), tool: mcp.tool.clone().unwrap_or_default(), reached }
+        Self {
+            server: mcp.server.clone(),
+            tool: mcp.tool.clone().unwrap_or_default(),
+            reached,
+        }
     }
 
     fn file(&self) -> String {
@@ -63,7 +77,7 @@ impl Key {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Pin {
+pub struct ToolPin {
     /// The version of the file format.
     v: u32,
     pub server: String,
@@ -87,11 +101,11 @@ pub struct Changed {
     pub reached: String,
     /// The SHA-256 of the new definition.
     pub sha256: String,
-    pub changes: Vec<Change>,
+    pub changes: Vec<PinChange>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Change {
+pub struct PinChange {
     /// For example `inputSchema.properties.path`.
     pub field: String,
     /// `None` when it was added.
@@ -119,11 +133,11 @@ pub enum PinError {
 }
 
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum PinVerdict {
     Same,
     /// First call; the result says whether the definition could be saved.
     First(Result<(), PinError>),
-    Changed(Failure),
+    Changed(WorkFailure),
 }
 
 /// The pinned definitions of a project.
@@ -134,24 +148,40 @@ pub struct Pins {
 
 impl Pins {
     pub fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_path_buf() }
+        Self {
+            folder: folder.to_path_buf(),
+        }
     }
 
     /// Compares a tool with its pinned definition, or pins it.
-    pub(super) fn judge(&self, key: &Key, tool: &Value) -> Result<Verdict, Failure> {
+    pub(super) fn judge(&self, key: &PinKey, tool: &Value) -> Result<PinVerdict, WorkFailure> {
         let definition = definition(tool);
         let file = self.folder.join(key.file());
         let unusable = |err: &PinError| {
-            let source = std::error::Error::source(err).map(|source| format!(": {source}")).unwrap_or_default();
+            let source = std::error::Error::source(err)
+                .map(|source| format!(": {source}"))
+                .unwrap_or_default();
             // Without the file it is unknown whether the tool has changed, so refuse it.
-            Failure::new(FailureKind::McpChanged, format!("{err}{source}"))
+            WorkFailure::new(FailureKind::McpChanged, format!("{err}{source}"))
                 .suggest("remove the file, if you trust what the server says now")
         };
         let Some(mut pin) = load(&file).map_err(|err| unusable(&err))? else {
             let sha256 = sha256(&definition);
-            let Key { server, tool, reached } = key.clone();
-            let pin = Pin { v: 1, server, tool, reached, sha256, definition, refused: None };
-            return Ok(Verdict::First(self.write(&file, &pin)));
+            let PinKey {
+                server,
+                tool,
+                reached,
+            } = key.clone();
+            let pin = ToolPin {
+                v: 1,
+                server,
+                tool,
+                reached,
+                sha256,
+                definition,
+                refused: None,
+            };
+            return Ok(PinVerdict::First(self.write(&file, &pin)));
         };
         if pin.definition == definition {
             if pin.refused.take().is_some() {
@@ -159,13 +189,13 @@ impl Pins {
                 // fails, a later change is refused again anyway.
                 let _ = self.write(&file, &pin);
             }
-            return Ok(Verdict::Same);
+            return Ok(PinVerdict::Same);
         }
         let changes = differences(&pin.definition, &definition);
         pin.refused = Some(definition);
         self.write(&file, &pin).map_err(|err| unusable(&err))?;
         let message = format!(
-            "the MCP server `{}` describes its tool `{}` in another way than before{}",
+            "the MCP server `{}` has changed the definition of its tool `{}`{}",
             key.server,
             shown(&key.tool),
             lines(&changes)
@@ -175,19 +205,27 @@ impl Pins {
             key.server,
             shown(&key.tool)
         );
-        Ok(Verdict::Changed(Failure::new(FailureKind::McpChanged, message).suggest(way_out)))
+        Ok(PinVerdict::Changed(
+            WorkFailure::new(FailureKind::McpChanged, message).suggest(way_out),
+        ))
     }
 
     /// The refused tools of a server, or just one of them.
     pub fn refused(&self, server: &str, tool: Option<&str>) -> Result<Vec<Changed>, PinError> {
-        Ok(self.find(server, tool)?.iter().filter_map(|(_, pin)| changed(pin)).collect())
+        Ok(self
+            .find(server, tool)?
+            .iter()
+            .filter_map(|(_, pin)| changed(pin))
+            .collect())
     }
 
     /// Accepts the refused definitions as they were saved.
     pub fn accept(&self, server: &str, tool: Option<&str>) -> Result<Vec<Changed>, PinError> {
         let mut accepted = Vec::new();
         for (file, mut pin) in self.find(server, tool)? {
-            let (Some(changed), Some(definition)) = (changed(&pin), pin.refused.take()) else { continue };
+            let (Some(changed), Some(definition)) = (changed(&pin), pin.refused.take()) else {
+                continue;
+            };
             pin.sha256.clone_from(&changed.sha256);
             pin.definition = definition;
             self.write(&file, &pin)?;
@@ -197,9 +235,13 @@ impl Pins {
     }
 
     /// The pins of a server's tools, by name.
-    fn find(&self, server: &str, tool: Option<&str>) -> Result<Vec<(PathBuf, Pin)>, PinError> {
+    fn find(&self, server: &str, tool: Option<&str>) -> Result<Vec<(PathBuf, ToolPin)>, PinError> {
         let mut found = Vec::new();
-        for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(&self.folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let file = entry.path();
             if file.extension().is_none_or(|it| it != "json") {
                 continue;
@@ -213,35 +255,55 @@ impl Pins {
         Ok(found)
     }
 
-    fn write(&self, file: &Path, pin: &Pin) -> Result<(), PinError> {
+    fn write(&self, file: &Path, pin: &ToolPin) -> Result<(), PinError> {
         let write = || {
-            std::fs::create_dir_all(&self.folder)?;
+            create_private_folder(&self.folder)?;
             let mut draft = tempfile::NamedTempFile::new_in(&self.folder)?;
             draft.write_all(&serde_json::to_vec_pretty(pin)?)?;
             draft.as_file().sync_all()?;
             draft.persist(file).map_err(|err| err.error)?;
             Ok(())
         };
-        write().map_err(|source| PinError::Unwritable { folder: self.folder.clone(), source })
+        write().map_err(|source| PinError::Unwritable {
+            folder: self.folder.clone(),
+            source,
+        })
     }
 }
 
 /// Reads a pin; `None` when there is none.
-fn load(file: &Path) -> Result<Option<Pin>, PinError> {
+fn load(file: &Path) -> Result<Option<ToolPin>, PinError> {
     let bytes = match read_bytes(file, MOST) {
         Ok(bytes) => bytes,
-        Err(_) if file.symlink_metadata().is_err_and(|err| err.kind() == io::ErrorKind::NotFound) => return Ok(None),
-        Err(source) => return Err(PinError::Unreadable { file: file.to_path_buf(), source }),
+        Err(_)
+            if file
+                .symlink_metadata()
+                .is_err_and(|err| err.kind() == io::ErrorKind::NotFound) =>
+        {
+            return Ok(None);
+        }
+        Err(source) => {
+            return Err(PinError::Unreadable {
+                file: file.to_path_buf(),
+                source,
+            });
+        }
     };
-    let invalid = |reason: String| PinError::Invalid { file: file.to_path_buf(), reason };
-    let pin: Pin = serde_json::from_slice(&bytes).map_err(|err| invalid(err.to_string()))?;
+    let invalid = |reason: String| PinError::Invalid {
+        file: file.to_path_buf(),
+        reason,
+    };
+    let pin: ToolPin = serde_json::from_slice(&bytes).map_err(|err| invalid(err.to_string()))?;
     if pin.v != 1 {
-        return Err(invalid(format!("its format is {}, and this piton knows 1", pin.v)));
+        return Err(invalid(format!(
+            "its format is {}, and this piton knows 1",
+            pin.v
+        )));
     }
     Ok(Some(pin))
 }
 
-fn changed(pin: &Pin) -> Option<Changed> {
+fn changed(pin: &ToolPin) -> Option<Changed> {
     let refused = pin.refused.as_ref()?;
     Some(Changed {
         server: pin.server.clone(),
@@ -266,8 +328,16 @@ fn sha256(value: &Value) -> String {
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
-            let by_name: BTreeMap<&String, Value> = map.iter().map(|(name, value)| (name, sorted(value))).collect();
-            Value::Object(by_name.into_iter().map(|(name, value)| (name.clone(), value)).collect())
+            let by_name: BTreeMap<&String, Value> = map
+                .iter()
+                .map(|(name, value)| (name, sorted(value)))
+                .collect();
+            Value::Object(
+                by_name
+                    .into_iter()
+                    .map(|(name, value)| (name.clone(), value))
+                    .collect(),
+            )
         }
         Value::Array(list) => list.iter().map(sorted).collect(),
         other => other.clone(),
@@ -275,42 +345,51 @@ fn sorted(value: &Value) -> Value {
 }
 
 /// All differences by path; objects are compared recursively.
-fn differences(old: &Value, new: &Value) -> Vec<Change> {
+fn differences(old: &Value, new: &Value) -> Vec<PinChange> {
     let mut changes = Vec::new();
     compare(String::new(), Some(old), Some(new), &mut changes);
     changes
 }
 
-fn compare(field: String, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec<Change>) {
+fn compare(field: String, old: Option<&Value>, new: Option<&Value>, changes: &mut Vec<PinChange>) {
     match (old, new) {
         (old, new) if old == new => {}
         (Some(Value::Object(before)), Some(Value::Object(after))) => {
-            let names = before.keys().chain(after.keys().filter(|name| !before.contains_key(*name)));
+            let names = before
+                .keys()
+                .chain(after.keys().filter(|name| !before.contains_key(*name)));
             for name in names {
-                let inner = if field.is_empty() { name.clone() } else { format!("{field}.{name}") };
+                let inner = if field.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{field}.{name}")
+                };
                 compare(inner, before.get(name), after.get(name), changes);
             }
         }
-        (old, new) => changes.push(Change { field, old: old.cloned(), new: new.cloned() }),
+        (old, new) => changes.push(PinChange {
+            field,
+            old: old.cloned(),
+            new: new.cloned(),
+        }),
     }
 }
 
-fn lines(changes: &[Change]) -> String {
+fn lines(changes: &[PinChange]) -> String {
     let more = changes.len().saturating_sub(MOST_CHANGES);
     let more = (more > 0).then(|| format!("\n  and {more} more"));
-    changes.iter().take(MOST_CHANGES).map(|change| format!("\n  {change}")).chain(more).collect()
+    changes
+        .iter()
+        .take(MOST_CHANGES)
+        .map(|change| format!("\n  {change}"))
+        .chain(more)
+        .collect()
 }
 
-impl std::fmt::Display for Change {
+impl std::fmt::Display for PinChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let value = |value: &Value| {
-            let text = told(&value.to_string());
-            match text.char_indices().nth(LONGEST) {
-                Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-                None => text,
-            }
-        };
-        write!(f, "`{}` ", told(&self.field))?;
+        let value = |value: &Value| one_line(&value.to_string(), LONGEST);
+        write!(f, "`{}` ", one_line(&self.field, LONGEST_TEXT))?;
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => write!(f, "was {} and is {}", value(old), value(new)),
             (Some(old), None) => write!(f, "was {} and is gone", value(old)),

@@ -12,15 +12,15 @@ use super::Tell;
 const KEPT: usize = 64 * 1024;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Talk(Arc<Mutex<State>>);
+pub(super) struct ServerStderr(Arc<Mutex<StderrState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct StderrState {
     kept: VecDeque<u8>,
     listener: Option<mpsc::Sender<Tell>>,
 }
 
-impl Talk {
+impl ServerStderr {
     /// Sends the kept text to a caller, and everything that follows.
     pub(super) async fn attach(&self, listener: &mpsc::Sender<Tell>) {
         let kept: Vec<u8> = {
@@ -62,7 +62,7 @@ impl Talk {
         state.kept.drain(..excess);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, StderrState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A transport puts complete texts into one channel and takes them from another. Here they become
 //! messages, and answers without a request are detected. The reason why a connection ended is kept
-//! in a [`Fault`].
+//! in a [`WireFault`].
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -13,7 +13,7 @@ use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::mpsc;
 
-use crate::exec::worker::{Failure, FailureKind};
+use crate::exec::worker::{FailureKind, WorkFailure};
 use crate::item::wording::shown;
 
 /// How many invalid texts a server may write.
@@ -24,29 +24,32 @@ const SHOWN: usize = 120;
 
 /// Why a connection ended, and which invalid text arrived.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fault(Arc<Mutex<State>>);
+pub(super) struct WireFault(Arc<Mutex<WireState>>);
 
 #[derive(Debug, Default)]
-struct State {
-    failure: Option<Failure>,
+struct WireState {
+    failure: Option<WorkFailure>,
     stray: Option<String>,
     count: usize,
 }
 
-impl Fault {
+impl WireFault {
     /// Records why it ended; the first reason stays.
-    pub(super) fn say(&self, failure: Failure) {
+    pub(super) fn record(&self, failure: WorkFailure) {
         self.lock().failure.get_or_insert(failure);
     }
 
-    pub(super) fn failure(&self) -> Option<Failure> {
+    pub(super) fn failure(&self) -> Option<WorkFailure> {
         self.lock().failure.clone()
     }
 
     /// Describes the first invalid text.
     pub(super) fn stray(&self) -> Option<String> {
         let text = self.lock().stray.clone()?;
-        Some(format!("it wrote `{}`, which is no message of MCP", shown(&text)))
+        Some(format!(
+            "it wrote `{}`, which is not an MCP message",
+            shown(&text)
+        ))
     }
 
     /// Records an invalid text; returns false when there were too many.
@@ -59,17 +62,17 @@ impl Fault {
         state.count <= MOST_STRAY
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WireState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct JsonRpcWire {
     outgoing: Option<mpsc::Sender<String>>,
     incoming: mpsc::Receiver<String>,
     asked: HashSet<RequestId>,
-    fault: Fault,
+    fault: WireFault,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -83,11 +86,16 @@ pub(super) struct Ends {
     pub(super) incoming: mpsc::Sender<String>,
 }
 
-impl Wire {
-    pub(super) fn new(fault: Fault) -> (Self, Ends) {
+impl JsonRpcWire {
+    pub(super) fn new(fault: WireFault) -> (Self, Ends) {
         let (to, outgoing) = mpsc::channel(16);
         let (incoming, from) = mpsc::channel(16);
-        let wire = Self { outgoing: Some(to), incoming: from, asked: HashSet::new(), fault };
+        let wire = Self {
+            outgoing: Some(to),
+            incoming: from,
+            asked: HashSet::new(),
+            fault,
+        };
         (wire, Ends { outgoing, incoming })
     }
 
@@ -98,9 +106,9 @@ impl Wire {
                 return Ok(None);
             }
             let what = self.fault.stray().unwrap_or_default();
-            let message = format!("the server does not speak MCP: {what}, and more of the kind");
-            self.fault.say(
-                Failure::new(FailureKind::McpProtocol, message)
+            let message = format!("the server does not speak MCP: {what}, and other invalid lines");
+            self.fault.record(
+                WorkFailure::new(FailureKind::McpProtocol, message)
                     .suggest("a server must write nothing else to its standard output"),
             );
             return Err(Closed);
@@ -113,15 +121,18 @@ impl Wire {
         if let Some(id) = answered
             && !self.asked.remove(id)
         {
-            let message = format!("the server answered request {id}, which was not made or was answered already");
-            self.fault.say(Failure::new(FailureKind::McpProtocol, message));
+            let message = format!(
+                "the server answered request {id}, which was not made or was answered already"
+            );
+            self.fault
+                .record(WorkFailure::new(FailureKind::McpProtocol, message));
             return Err(Closed);
         }
         Ok(Some(message))
     }
 }
 
-impl Transport<RoleClient> for Wire {
+impl Transport<RoleClient> for JsonRpcWire {
     type Error = Closed;
 
     fn send(

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::exec::call::exact;
 use crate::item::finding::{Findings, Severity, Strength};
-use crate::item::place::Place;
+use crate::item::position::Position;
 use crate::item::yaml;
 
 /// Parses with a built-in parser; `None` when there is none of that name.
@@ -30,7 +30,10 @@ pub(super) fn text(content: &str) -> Value {
 /// One JSON value per line.
 fn lines(content: &str) -> Result<Value, String> {
     let mut values = Vec::new();
-    for (number, line) in (1..).zip(content.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+    for (number, line) in (1..)
+        .zip(content.lines())
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
         let value = exact(line).map_err(|message| {
             let what = message.split(" at line ").next().unwrap_or(&message);
             format!("line {number}: {what}")
@@ -46,9 +49,14 @@ fn document(content: &str, line: u32) -> Result<Value, String> {
         return Ok(Value::Null);
     }
     let mut findings = Findings::new(Path::new(""), Strength::Lenient);
-    let root = yaml::parse(content, Place { line, column: 1 }, &mut findings);
-    let errors = findings.into_vec().into_iter().filter(|finding| finding.severity == Severity::Error);
-    let problem = errors.map(|it| format!("line {}, column {}: {}", it.line, it.column, it.message)).next();
+    let root = yaml::parse(content, Position { line, column: 1 }, &mut findings);
+    let errors = findings
+        .into_vec()
+        .into_iter()
+        .filter(|finding| finding.severity == Severity::Error);
+    let problem = errors
+        .map(|it| format!("line {}, column {}: {}", it.line, it.column, it.message))
+        .next();
     match (root, problem) {
         (_, Some(problem)) => Err(problem),
         (Some(root), None) => Ok(root.to_json()),
@@ -60,15 +68,21 @@ fn document(content: &str, line: u32) -> Result<Value, String> {
 fn table(content: &str) -> Result<Value, String> {
     let mut reader = csv::Reader::from_reader(content.as_bytes());
     let header = reader.headers().map_err(|err| err.to_string())?.clone();
-    if let Some(twice) = header.iter().enumerate().find_map(|(at, name)| header.iter().take(at).find(|it| *it == name))
+    if let Some(twice) = header
+        .iter()
+        .enumerate()
+        .find_map(|(at, name)| header.iter().take(at).find(|it| *it == name))
     {
         return Err(format!("two columns are called `{twice}`"));
     }
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(|err| err.to_string())?;
-        let row: Map<String, Value> =
-            header.iter().zip(&record).map(|(name, field)| (name.to_owned(), Value::from(field))).collect();
+        let row: Map<String, Value> = header
+            .iter()
+            .zip(&record)
+            .map(|(name, field)| (name.to_owned(), Value::from(field)))
+            .collect();
         rows.push(Value::Object(row));
     }
     Ok(json!({ "rows": rows }))

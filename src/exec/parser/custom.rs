@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::Source;
+use super::ParserEnvironment;
 use crate::exec::call::{self, CallError, Machine, Starter};
 use crate::exec::invocation::Beside;
 use crate::exec::is_always_given;
-use crate::exec::python::bootstrap::{Entry, Run};
+use crate::exec::python::bootstrap::{ScriptEntry, ScriptRun};
 use crate::exec::supervisor::{Channel, MARK, Work};
 use crate::item::id::ItemId;
 use crate::item::signature::{self, Integrity};
@@ -18,7 +18,14 @@ use crate::item::source::{MAX_TEXT, leaves, read_bytes};
 
 /// Finds the file of a parser in the project, the working folder or the user's home.
 pub(super) fn find(name: &str, machine: &Machine) -> Result<Option<PathBuf>, String> {
-    find_in(name, [Some(&machine.root), Some(&machine.cwd), machine.home.as_deref()])
+    find_in(
+        name,
+        [
+            Some(&machine.root),
+            Some(&machine.cwd),
+            machine.home.as_deref(),
+        ],
+    )
 }
 
 /// Finds the file of a parser in these folders, in order.
@@ -28,7 +35,10 @@ pub(super) fn find_in(name: &str, folders: [Option<&Path>; 3]) -> Result<Option<
         return Ok(None);
     }
     for folder in folders.into_iter().flatten() {
-        let file = folder.join(".ai").join("parsers").join(format!("{name}.py"));
+        let file = folder
+            .join(".ai")
+            .join("parsers")
+            .join(format!("{name}.py"));
         if file.symlink_metadata().is_err() {
             continue;
         }
@@ -44,10 +54,13 @@ pub(super) fn run(
     name: &str,
     file: &Path,
     content: &str,
-    source: Source<'_>,
+    source: ParserEnvironment<'_>,
     starter: &mut Starter<'_>,
 ) -> Result<Value, CallError> {
-    let failed = |reason: String| CallError::Parser { parser: name.to_owned(), reason };
+    let failed = |reason: String| CallError::Parser {
+        parser: name.to_owned(),
+        reason,
+    };
     let bytes = read_bytes(file, MAX_TEXT).map_err(|err| failed(err.to_string()))?;
     if let Ok(text) = std::str::from_utf8(&bytes)
         && let Some(what) = match signature::check(file, text) {
@@ -69,10 +82,10 @@ pub(super) fn run(
     let _home = call::enter_private_home(&mut environment, machine)?;
     let program = call::find(OsStr::new("python3"), &environment, &machine.root)?;
     let library = machine.root.join(".ai").join("tools").join("lib");
-    let run = Run {
+    let run = ScriptRun {
         script: file,
         source: &bytes,
-        entry: Entry::Parse(content),
+        entry: ScriptEntry::Parse(content),
         arguments: &[],
         lib_imports: &BTreeMap::new(),
         library: &library,
@@ -80,7 +93,7 @@ pub(super) fn run(
         beside: Beside::Others,
     };
     let mut argv = vec![program.clone().into()];
-    argv.extend(run.words());
+    argv.extend(run.argv());
     let work = Work {
         program,
         argv,
@@ -89,6 +102,7 @@ pub(super) fn run(
         input: run.input(),
         channel: Channel::Private,
         timeout: Some(machine.patience.parser),
+        confinement: machine.confinement.clone(),
         ..Work::default()
     };
     let ended = starter.run(&work)?;
@@ -96,11 +110,16 @@ pub(super) fn run(
         return Err(CallError::Interrupted);
     }
     if ended.timed_out {
-        return Err(failed(format!("it took more than {} s", machine.patience.parser.as_secs())));
+        return Err(failed(format!(
+            "it took more than {} s",
+            machine.patience.parser.as_secs()
+        )));
     }
     match call::returned(&ended, "parse") {
         Ok(value) if ended.exit_code == Some(0) => Ok(value),
-        Ok(_) => Err(failed("it ended with an error after it had returned".to_owned())),
+        Ok(_) => Err(failed(
+            "it ended with an error after it had returned".to_owned(),
+        )),
         Err(err) => Err(failed(err.to_string())),
     }
 }

@@ -8,7 +8,11 @@ use super::*;
 fn start(script: &str) -> Child {
     #[expect(clippy::disallowed_methods, reason = "a process to look at")]
     let mut command = Command::new("sh");
-    command.args(["-c", script]).process_group(0).stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+        .args(["-c", script])
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
     command.spawn().unwrap()
 }
 
@@ -19,7 +23,16 @@ fn boot() -> String {
 #[test]
 fn the_name_of_a_program_cannot_confuse_the_reader() {
     let line = b"7 (a) Z 1 (x) S 1 42 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 900 20 21\n";
-    assert_eq!(parse(line), Some(Stat { state: b'S', parent: 1, group: 42, session: 3, started: 900 }));
+    assert_eq!(
+        parse(line),
+        Some(ProcStat {
+            state: b'S',
+            parent: 1,
+            group: 42,
+            session: 3,
+            started: 900
+        })
+    );
     assert_eq!(parse(b""), None);
     assert_eq!(parse(b"7 (a) S 1"), None);
     assert_eq!(parse(b"7 (\xff)"), None);
@@ -40,14 +53,18 @@ fn a_process_is_known_by_its_start() {
 }
 
 #[test]
-fn a_dead_process_that_nobody_reaped_does_not_count() {
+fn a_zombie_process_does_not_count() {
     let mut child = start("exit 0");
     let pid = child.id();
     while start_time(pid).is_some() {
         thread::yield_now();
     }
     assert!(stat(pid).is_some(), "it is still in the table");
-    assert!(!kill_group_if_same(pid, stat(pid).unwrap().started, &boot()));
+    assert!(!kill_group_if_same(
+        pid,
+        stat(pid).unwrap().started,
+        &boot()
+    ));
     child.wait().unwrap();
 }
 

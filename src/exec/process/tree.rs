@@ -11,7 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{Signal, WaitId, WaitIdOptions, WaitOptions, getpgrp, kill_process, waitid, waitpid};
+use rustix::process::{
+    Signal, WaitId, WaitIdOptions, WaitOptions, getpgrp, kill_process, waitid, waitpid,
+};
 
 use super::{group_of, ids, stat};
 
@@ -34,17 +36,29 @@ pub(in crate::exec) fn own_children() -> MutexGuard<'static, BTreeSet<u32>> {
 /// Parents are signalled before their children are listed: a stopped or dead process creates no
 /// more. The ids cannot have been reused, because only this process or one that was just signalled
 /// could reap them. Processes for which `is_spared` is true are skipped with their descendants.
-pub(in crate::exec) fn signal_below(signal: Option<Signal>, is_spared: impl Fn(u32) -> bool) -> BTreeSet<u32> {
+pub(in crate::exec) fn signal_below(
+    signal: Option<Signal>,
+    is_spared: impl Fn(u32) -> bool,
+) -> BTreeSet<u32> {
     let own = std::process::id();
-    let everybody = if has_children_files() { None } else { Some(parents_of_everybody()) };
+    let children_by_parent = if has_children_files() {
+        None
+    } else {
+        Some(processes_by_parent())
+    };
     let mut found = BTreeSet::new();
     let mut open = vec![own];
     while let Some(parent) = open.pop() {
-        let children = match &everybody {
-            Some(everybody) => everybody.get(&parent).cloned().unwrap_or_default(),
+        let children = match &children_by_parent {
+            Some(children_by_parent) => {
+                children_by_parent.get(&parent).cloned().unwrap_or_default()
+            }
             None => children_of(parent),
         };
-        for pid in children.into_iter().filter(|pid| *pid != own && !is_spared(*pid)) {
+        for pid in children
+            .into_iter()
+            .filter(|pid| *pid != own && !is_spared(*pid))
+        {
             if stat(pid).is_some_and(|stat| stat.is_alive()) && found.insert(pid) {
                 if let (Some(signal), Some(id)) = (signal, group_of(pid)) {
                     // It is gone, or belongs to another user; there is nothing to do in either
@@ -62,7 +76,10 @@ pub(in crate::exec) fn signal_below(signal: Option<Signal>, is_spared: impl Fn(u
 ///
 /// Returns the ids of all that were alive. Processes are stopped first, repeatedly until no new
 /// ones appear; otherwise a fork bomb could be faster than the kill.
-pub(in crate::exec) fn kill_below(is_spared: impl Fn(u32) -> bool, mut is_done: impl FnMut() -> bool) -> BTreeSet<u32> {
+pub(in crate::exec) fn kill_below(
+    is_spared: impl Fn(u32) -> bool,
+    mut is_done: impl FnMut() -> bool,
+) -> BTreeSet<u32> {
     let started = Instant::now();
     let mut seen = BTreeSet::new();
     let mut signal = Signal::STOP;
@@ -90,22 +107,38 @@ fn has_children_files() -> bool {
 }
 
 fn children_of(pid: u32) -> Vec<u32> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    lists.flat_map(|list| list.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect::<Vec<_>>()).collect()
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            list.split_ascii_whitespace()
+                .filter_map(|id| id.parse().ok())
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// The children of every process, for kernels without `/proc/<pid>/task/*/children`.
-fn parents_of_everybody() -> BTreeMap<u32, Vec<u32>> {
+fn processes_by_parent() -> BTreeMap<u32, Vec<u32>> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for (pid, stat) in ids().filter_map(|pid| Some((pid, stat(pid)?))) {
-        children.entry(u32::try_from(stat.parent).unwrap_or_default()).or_default().push(pid);
+        children
+            .entry(u32::try_from(stat.parent).unwrap_or_default())
+            .or_default()
+            .push(pid);
     }
     children
 }
 
 /// Sets whether this process inherits orphans.
-#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only Linux can"))]
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(unused_variables, reason = "only Linux can")
+)]
 pub(in crate::exec) fn adopt_orphans(adoption: Adoption) {
     #[cfg(target_os = "linux")]
     {
@@ -124,15 +157,21 @@ pub(in crate::exec) enum Adoption {
 
 /// Kills inherited orphans, but no child that was started on purpose.
 pub(in crate::exec) fn kill_orphans() {
-    let any_child = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT);
+    let any_child = waitid(
+        WaitId::All,
+        WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT,
+    );
     if any_child.is_err_and(|err| err == Errno::CHILD) {
         return;
     }
     let (own, group) = (std::process::id(), getpgrp().as_raw_nonzero().get());
     // Helpers such as git stay in piton's process group; orphans come from a command's group.
-    let is_spared = |pid| own_children().contains(&pid) || stat(pid).is_none_or(|stat| stat.group == group);
+    let is_spared =
+        |pid| own_children().contains(&pid) || stat(pid).is_none_or(|stat| stat.group == group);
     kill_below(is_spared, || {
-        for pid in ids().filter(|pid| stat(*pid).is_some_and(|stat| u32::try_from(stat.parent) == Ok(own))) {
+        for pid in
+            ids().filter(|pid| stat(*pid).is_some_and(|stat| u32::try_from(stat.parent) == Ok(own)))
+        {
             if !is_spared(pid) {
                 let _ = waitpid(group_of(pid), WaitOptions::NOHANG);
             }

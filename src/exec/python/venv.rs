@@ -13,11 +13,13 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
-use crate::exec::call::{CallError, Machine, Progress, Starter};
+use crate::encoding::hex;
+use crate::exec::call::{CallError, CallProgress, Machine, Starter};
 use crate::exec::is_always_given;
+use crate::exec::isolation::{Confinement, TcpRule};
 use crate::exec::subprocess::resolve;
 use crate::exec::supervisor::{Ended, MARK, Work};
-use crate::item::signature::hex;
+use crate::item::wording::first_line;
 
 /// The interval at which a waiting call checks the lock.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -28,13 +30,27 @@ const STAMP: &str = "piton-used";
 /// How many of the installer's last lines are shown.
 const SHOWN_LINES: usize = 12;
 /// Prints the interpreter's identity.
-const IDENTITY: &str = "import os, sys; print(os.path.realpath(sys.executable), sys.version, sys.platform, sep='\\n')";
+const IDENTITY: &str =
+    "import os, sys; print(os.path.realpath(sys.executable), sys.version, sys.platform, sep='\\n')";
 /// Variables for an installer's settings, caches and certificates.
-const SOURCES: [&str; 7] =
-    ["HOME", "NETRC", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
+const SOURCES: [&str; 7] = [
+    "HOME",
+    "NETRC",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+];
 /// Variables that would make an installer write elsewhere.
-const MISLEADING: [&str; 6] =
-    ["PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_REQUIRE_VIRTUALENV", "UV_PROJECT_ENVIRONMENT"];
+const MISLEADING: [&str; 6] = [
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_ROOT",
+    "PIP_USER",
+    "PIP_REQUIRE_VIRTUALENV",
+    "UV_PROJECT_ENVIRONMENT",
+];
 
 /// A complete virtual environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +59,7 @@ pub(in crate::exec) struct Venv {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(in crate::exec) struct Wanted<'w> {
+pub(in crate::exec) struct VenvRequest<'w> {
     /// For messages.
     pub(in crate::exec) tool: &'w str,
     pub(in crate::exec) python: &'w Path,
@@ -58,7 +74,10 @@ impl Venv {
     /// Puts it first for a process and its children.
     pub(in crate::exec) fn enter(&self, environment: &mut BTreeMap<OsString, OsString>) {
         let mut path = self.folder.join("bin").into_os_string();
-        if let Some(rest) = environment.get(OsStr::new("PATH")).filter(|rest| !rest.is_empty()) {
+        if let Some(rest) = environment
+            .get(OsStr::new("PATH"))
+            .filter(|rest| !rest.is_empty())
+        {
             path.push(":");
             path.push(rest);
         }
@@ -67,7 +86,11 @@ impl Venv {
     }
 
     fn lock(&self) -> io::Result<File> {
-        File::options().create(true).truncate(false).write(true).open(self.folder.with_extension("lock"))
+        File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(self.folder.with_extension("lock"))
     }
 
     /// Records the use. If that fails, the environment is only removed and recreated earlier.
@@ -77,7 +100,9 @@ impl Venv {
 
     /// The last use, or the creation if it was never used.
     fn last_used(&self) -> io::Result<SystemTime> {
-        fs::metadata(self.folder.join(STAMP)).or_else(|_| fs::symlink_metadata(&self.folder))?.modified()
+        fs::metadata(self.folder.join(STAMP))
+            .or_else(|_| fs::symlink_metadata(&self.folder))?
+            .modified()
     }
 
     fn is_complete(&self) -> bool {
@@ -87,21 +112,36 @@ impl Venv {
 
 /// Finds or creates the environment with these packages.
 pub(in crate::exec) fn ensure(
-    wanted: Wanted<'_>,
+    wanted: VenvRequest<'_>,
     machine: &Machine,
     starter: &mut Starter<'_>,
-    tell: &mut dyn FnMut(Progress<'_>),
+    tell: &mut dyn FnMut(CallProgress<'_>),
 ) -> Result<Venv, CallError> {
-    let unusable = |dependency: &&String| dependency.trim_start().starts_with('-') || dependency.contains(['\n', '\0']);
+    let unusable = |dependency: &&String| {
+        dependency.trim_start().starts_with('-') || dependency.contains(['\n', '\0'])
+    };
     if let Some(dependency) = wanted.dependencies.iter().find(unusable) {
-        return Err(CallError::BadDependency { dependency: dependency.clone() });
+        return Err(CallError::BadDependency {
+            dependency: dependency.clone(),
+        });
     }
     let venvs = machine.cache.join("venvs");
-    let not_kept = |source| CallError::Cache { folder: venvs.clone(), source };
+    let not_kept = |source| CallError::Cache {
+        folder: venvs.clone(),
+        source,
+    };
     fs::create_dir_all(&venvs).map_err(not_kept)?;
     let time_limit = machine.patience.installer;
-    let maker = Maker { wanted, folder: &venvs, environment: installer_environment(machine), time_limit };
-    let venv = Venv { folder: venvs.join(maker.name(starter)?) };
+    let maker = VenvBuilder {
+        wanted,
+        folder: &venvs,
+        environment: installer_environment(machine),
+        time_limit,
+        confinement: installer_confinement(machine),
+    };
+    let venv = Venv {
+        folder: venvs.join(maker.name(starter)?),
+    };
     let lock = venv.lock().map_err(not_kept)?;
     // A shared lock: another process must not remove the environment while it is being checked.
     if lock.try_lock_shared().is_ok() && venv.is_complete() {
@@ -125,7 +165,7 @@ pub(in crate::exec) fn ensure(
         venv.stamp();
         return Ok(venv);
     }
-    tell(Progress::Preparing(&maker.announcement()));
+    tell(CallProgress::Preparing(&maker.announcement()));
     remove(&venv.folder).map_err(not_kept)?;
     let made = maker.make(&venv, starter);
     let sealed = made.and_then(|()| {
@@ -142,11 +182,19 @@ pub(in crate::exec) fn ensure(
 
 /// The environments in a cache that were last used before a time.
 pub fn unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
-    let entries = fs::read_dir(cache.join("venvs")).into_iter().flatten().flatten();
+    let entries = fs::read_dir(cache.join("venvs"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let is_old = |venv: &Venv| venv.last_used().is_ok_and(|time| time < before);
-    let mut found: Vec<PathBuf> =
-        folders.map(|entry| Venv { folder: entry.path() }).filter(is_old).map(|venv| venv.folder).collect();
+    let mut found: Vec<PathBuf> = folders
+        .map(|entry| Venv {
+            folder: entry.path(),
+        })
+        .filter(is_old)
+        .map(|venv| venv.folder)
+        .collect();
     found.sort();
     found
 }
@@ -154,7 +202,9 @@ pub fn unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
 /// Removes them and returns the removed ones. An environment that is locked stays.
 pub fn remove_unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
     let removes = |folder: &PathBuf| {
-        let venv = Venv { folder: folder.clone() };
+        let venv = Venv {
+            folder: folder.clone(),
+        };
         let Ok(lock) = venv.lock() else { return false };
         lock.try_lock().is_ok()
             && venv.last_used().is_ok_and(|time| time < before)
@@ -164,15 +214,36 @@ pub fn remove_unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
     unused(cache, before).into_iter().filter(removes).collect()
 }
 
-struct Maker<'m> {
-    wanted: Wanted<'m>,
+/// What installers may do: use the network, and write to the caches of the user.
+fn installer_confinement(machine: &Machine) -> Option<Confinement> {
+    let confinement = Confinement {
+        tcp: TcpRule::Any,
+        ..machine.confinement.clone()?
+    };
+    let named = ["UV_CACHE_DIR", "PIP_CACHE_DIR"]
+        .iter()
+        .filter_map(|name| machine.environment.get(OsStr::new(name)))
+        .map(PathBuf::from);
+    // The folder of piton's cache is that of all caches, unless there is no home.
+    let caches = machine.cache.parent().map(Path::to_path_buf);
+    let pythons = machine
+        .home
+        .as_ref()
+        .map(|home| home.join(".local/share/uv"));
+    let folders = named.chain(caches).chain(pythons);
+    Some(folders.fold(confinement, |it, folder| it.and_writable(&folder)))
+}
+
+struct VenvBuilder<'m> {
+    wanted: VenvRequest<'m>,
     /// Where installers run: a folder without project settings.
     folder: &'m Path,
     environment: BTreeMap<OsString, OsString>,
     time_limit: Duration,
+    confinement: Option<Confinement>,
 }
 
-impl Maker<'_> {
+impl VenvBuilder<'_> {
     /// The name of the environment: a hash of interpreter and packages.
     fn name(&self, starter: &mut Starter<'_>) -> Result<String, CallError> {
         let words = ["-I", "-S", "-c", IDENTITY].map(OsString::from);
@@ -180,7 +251,12 @@ impl Maker<'_> {
         if ended.exit_code != Some(0) {
             return Err(self.failed("ask the Python interpreter for its version", &ended));
         }
-        let mut dependencies: Vec<&str> = self.wanted.dependencies.iter().map(|it| it.trim()).collect();
+        let mut dependencies: Vec<&str> = self
+            .wanted
+            .dependencies
+            .iter()
+            .map(|it| it.trim())
+            .collect();
         dependencies.sort_unstable();
         dependencies.dedup();
         let mut hash = Sha256::new();
@@ -193,16 +269,31 @@ impl Maker<'_> {
     }
 
     fn make(&self, venv: &Venv, starter: &mut Starter<'_>) -> Result<(), CallError> {
-        let search_path = self.environment.get(OsStr::new("PATH")).map(OsString::as_os_str).unwrap_or_default();
+        let search_path = self
+            .environment
+            .get(OsStr::new("PATH"))
+            .map(OsString::as_os_str)
+            .unwrap_or_default();
         match resolve(OsStr::new("uv"), search_path, self.folder) {
             Ok(uv) => self.make_with_uv(&uv, venv, starter),
             Err(_) => self.make_with_pip(venv, starter),
         }
     }
 
-    fn make_with_uv(&self, uv: &Path, venv: &Venv, starter: &mut Starter<'_>) -> Result<(), CallError> {
+    fn make_with_uv(
+        &self,
+        uv: &Path,
+        venv: &Venv,
+        starter: &mut Starter<'_>,
+    ) -> Result<(), CallError> {
         let python = self.wanted.python.as_os_str();
-        let words = ["venv".as_ref(), "--no-project".as_ref(), "--python".as_ref(), python, venv.folder.as_os_str()];
+        let words = [
+            "venv".as_ref(),
+            "--no-project".as_ref(),
+            "--python".as_ref(),
+            python,
+            venv.folder.as_os_str(),
+        ];
         self.step("make a virtual environment with `uv`", uv, &words, starter)?;
         if self.wanted.dependencies.is_empty() {
             return Ok(());
@@ -210,7 +301,12 @@ impl Maker<'_> {
         let python = venv.python();
         let mut words: Vec<&OsStr> = ["pip", "install", "--python"].map(OsStr::new).to_vec();
         words.extend([python.as_os_str(), "--".as_ref()]);
-        words.extend(self.wanted.dependencies.iter().map(|it| OsStr::new(it.trim())));
+        words.extend(
+            self.wanted
+                .dependencies
+                .iter()
+                .map(|it| OsStr::new(it.trim())),
+        );
         self.step("install the packages with `uv`", uv, &words, starter)
     }
 
@@ -222,23 +318,56 @@ impl Maker<'_> {
             words.push("--without-pip".as_ref());
         }
         words.extend(["--".as_ref(), venv.folder.as_os_str()]);
-        self.step("make a virtual environment", self.wanted.python, &words, starter)?;
+        self.step(
+            "make a virtual environment",
+            self.wanted.python,
+            &words,
+            starter,
+        )?;
         if self.wanted.dependencies.is_empty() {
             return Ok(());
         }
-        let options = ["-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--"];
+        let options = [
+            "-I",
+            "-m",
+            "pip",
+            "install",
+            "--disable-pip-version-check",
+            "--no-input",
+            "--",
+        ];
         let mut words: Vec<&OsStr> = options.map(OsStr::new).to_vec();
-        words.extend(self.wanted.dependencies.iter().map(|it| OsStr::new(it.trim())));
+        words.extend(
+            self.wanted
+                .dependencies
+                .iter()
+                .map(|it| OsStr::new(it.trim())),
+        );
         self.step("install the packages", &venv.python(), &words, starter)
     }
 
-    fn step(&self, what: &str, program: &Path, words: &[&OsStr], starter: &mut Starter<'_>) -> Result<(), CallError> {
+    fn step(
+        &self,
+        what: &str,
+        program: &Path,
+        words: &[&OsStr],
+        starter: &mut Starter<'_>,
+    ) -> Result<(), CallError> {
         let words: Vec<OsString> = words.iter().map(|word| (*word).to_owned()).collect();
         let ended = self.run(program, &words, starter)?;
-        if ended.exit_code == Some(0) { Ok(()) } else { Err(self.failed(what, &ended)) }
+        if ended.exit_code == Some(0) {
+            Ok(())
+        } else {
+            Err(self.failed(what, &ended))
+        }
     }
 
-    fn run(&self, program: &Path, words: &[OsString], starter: &mut Starter<'_>) -> Result<Ended, CallError> {
+    fn run(
+        &self,
+        program: &Path,
+        words: &[OsString],
+        starter: &mut Starter<'_>,
+    ) -> Result<Ended, CallError> {
         let mut argv = vec![program.as_os_str().to_owned()];
         argv.extend_from_slice(words);
         let work = Work {
@@ -247,19 +376,39 @@ impl Maker<'_> {
             folder: self.folder.to_path_buf(),
             environment: self.environment.clone(),
             timeout: Some(self.time_limit),
+            confinement: self.confinement.clone(),
             ..Work::default()
         };
         let ended = starter.run(&work)?;
-        if ended.interrupted { Err(CallError::Interrupted) } else { Ok(ended) }
+        if ended.interrupted {
+            Err(CallError::Interrupted)
+        } else {
+            Ok(ended)
+        }
     }
 
     fn failed(&self, what: &str, ended: &Ended) -> CallError {
-        let said = if ended.stderr.total > 0 { ended.stderr.text() } else { ended.stdout.text() };
-        let lines: Vec<String> = said.lines().filter(|line| !line.trim().is_empty()).map(clean).collect();
-        let said = lines.get(lines.len().saturating_sub(SHOWN_LINES)..).unwrap_or_default().to_vec();
+        let said = if ended.stderr.total > 0 {
+            ended.stderr.text()
+        } else {
+            ended.stdout.text()
+        };
+        let lines: Vec<String> = said
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .map(|line| first_line(line, usize::MAX))
+            .collect();
+        let said = lines
+            .get(lines.len().saturating_sub(SHOWN_LINES)..)
+            .unwrap_or_default()
+            .to_vec();
         CallError::Dependencies {
             tool: self.wanted.tool.to_owned(),
-            what: if ended.timed_out { format!("{what} in {} s", self.time_limit.as_secs()) } else { what.to_owned() },
+            what: if ended.timed_out {
+                format!("{what} in {} s", self.time_limit.as_secs())
+            } else {
+                what.to_owned()
+            },
             said,
         }
     }
@@ -269,22 +418,32 @@ impl Maker<'_> {
         if self.wanted.dependencies.is_empty() {
             return format!("making a virtual environment for `{tool}` …");
         }
-        format!("installing {} for `{tool}` …", clean(&self.wanted.dependencies.join(", ")))
+        format!(
+            "installing {} for `{tool}` …",
+            first_line(&self.wanted.dependencies.join(", "), usize::MAX)
+        )
     }
 }
 
 /// The user's variables for proxies and indexes, without those that mislead.
 fn installer_environment(machine: &Machine) -> BTreeMap<OsString, OsString> {
-    let kept = machine.environment.iter().filter(|(name, _)| name.to_str().is_some_and(is_for_installers));
+    let kept = machine
+        .environment
+        .iter()
+        .filter(|(name, _)| name.to_str().is_some_and(is_for_installers));
     let mark = (MARK.into(), machine.run.clone().into());
-    kept.map(|(name, value)| (name.clone(), value.clone())).chain([mark]).collect()
+    kept.map(|(name, value)| (name.clone(), value.clone()))
+        .chain([mark])
+        .collect()
 }
 
 /// Whether an installer may see a variable: package sources and proxies, but no other secrets of
 /// the user, because packages may run their own code.
 fn is_for_installers(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
-    let is_source = ["PIP_", "UV_", "SSL_CERT_"].iter().any(|prefix| upper.starts_with(prefix))
+    let is_source = ["PIP_", "UV_", "SSL_CERT_"]
+        .iter()
+        .any(|prefix| upper.starts_with(prefix))
         || upper.ends_with("_PROXY")
         || SOURCES.contains(&name);
     (is_source || is_always_given(name)) && !MISLEADING.contains(&name)
@@ -305,22 +464,32 @@ fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Replaces control characters.
-fn clean(line: &str) -> String {
-    line.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn installers_know_where_packages_come_from_and_no_secrets() {
-        for known in ["PATH", "HOME", "LC_ALL", "PIP_INDEX_URL", "UV_INDEX", "https_proxy", "NO_PROXY", "SSL_CERT_FILE"]
-        {
+        for known in [
+            "PATH",
+            "HOME",
+            "LC_ALL",
+            "PIP_INDEX_URL",
+            "UV_INDEX",
+            "https_proxy",
+            "NO_PROXY",
+            "SSL_CERT_FILE",
+        ] {
             assert!(is_for_installers(known), "{known}");
         }
-        for kept in ["MY_API_TOKEN", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "GIT_DIR", "PYTHONPATH", "PIP_TARGET"] {
+        for kept in [
+            "MY_API_TOKEN",
+            "AWS_SECRET_ACCESS_KEY",
+            "SSH_AUTH_SOCK",
+            "GIT_DIR",
+            "PYTHONPATH",
+            "PIP_TARGET",
+        ] {
             assert!(!is_for_installers(kept), "{kept}");
         }
     }

@@ -9,23 +9,23 @@ use serde_json::{Map, Value};
 
 use super::error::ResolveError;
 use super::placeholder::{Used, Vocabulary};
-use super::settings::{Held, Setting, Settings};
+use super::settings::{SettingData, ToolSetting, ToolSettings};
 use super::{MAX_WORD, as_text};
-use crate::exec::invocation::Text;
+use crate::exec::invocation::MaskedText;
 use crate::item::tool::Origin;
 
 /// One argument and its origin.
 #[derive(Clone, Debug)]
 pub(super) struct Argument {
-    pub(super) text: Text,
+    pub(super) text: MaskedText,
     pub(super) origin: String,
     /// The first text from the caller in it.
-    pub(super) placed: Option<Box<Placed>>,
+    pub(super) placed: Option<Box<CallerText>>,
 }
 
 /// A text from the caller inside an argument.
 #[derive(Clone, Debug)]
-pub(super) struct Placed {
+pub(super) struct CallerText {
     pub(super) parameter: String,
     /// The setting that contains it.
     pub(super) field: String,
@@ -34,18 +34,26 @@ pub(super) struct Placed {
 
 impl Argument {
     pub(super) fn plain(text: impl Into<String>, origin: impl Into<String>) -> Self {
-        Self { text: Text::plain(text), origin: origin.into(), placed: None }
+        Self {
+            text: MaskedText::plain(text),
+            origin: origin.into(),
+            placed: None,
+        }
     }
 }
 
 /// The arguments of `config.args`.
 pub(super) fn configured(
-    settings: &Settings<'_>,
+    settings: &ToolSettings<'_>,
     words: &Vocabulary<'_>,
     used: &mut Used,
 ) -> Result<Vec<Argument>, ResolveError> {
-    let Some(setting) = settings.find("args") else { return Ok(Vec::new()) };
-    let Held::List(elements) = &setting.data else { return Err(wrong("config.args", setting, "a list")) };
+    let Some(setting) = settings.find("args") else {
+        return Ok(Vec::new());
+    };
+    let SettingData::List(elements) = &setting.data else {
+        return Err(wrong("config.args", setting, "a list"));
+    };
     filled(elements, "config.args", words, used)
 }
 
@@ -53,22 +61,33 @@ pub(super) fn configured(
 ///
 /// A text is split before placeholders are filled in, so a parameter stays one argument.
 pub(super) fn worded(
-    setting: &Setting<'_>,
+    setting: &ToolSetting<'_>,
     field: &str,
     words: &Vocabulary<'_>,
     used: &mut Used,
 ) -> Result<Vec<Argument>, ResolveError> {
     match &setting.data {
-        Held::List(elements) => filled(elements, field, words, used),
-        Held::Scalar(Value::String(text)) => {
+        SettingData::List(elements) => filled(elements, field, words, used),
+        SettingData::Scalar(Value::String(text)) => {
             let split = shlex::split(text).ok_or_else(|| ResolveError::Setting {
                 field: field.to_owned(),
                 reason: "ends within quotes".to_owned(),
-                hint: format!("write a list of words: `{}: [PROGRAM, ARGUMENT]`", name_of(field)),
+                hint: format!(
+                    "write a list of words: `{}: [PROGRAM, ARGUMENT]`",
+                    name_of(field)
+                ),
                 at: Some(Box::new(setting.source.origin())),
             })?;
-            let of_word = |word| Setting { data: Held::Scalar(Value::String(word)), source: setting.source.clone() };
-            filled(&split.into_iter().map(of_word).collect::<Vec<_>>(), field, words, used)
+            let of_word = |word| ToolSetting {
+                data: SettingData::Scalar(Value::String(word)),
+                source: setting.source.clone(),
+            };
+            filled(
+                &split.into_iter().map(of_word).collect::<Vec<_>>(),
+                field,
+                words,
+                used,
+            )
         }
         _ => Err(wrong(field, setting, "a list of words")),
     }
@@ -78,18 +97,17 @@ fn name_of(field: &str) -> &str {
     field.rsplit('.').next().unwrap_or(field)
 }
 
-fn wrong(field: &str, at: &Setting<'_>, wanted: &str) -> ResolveError {
+fn wrong(field: &str, at: &ToolSetting<'_>, wanted: &str) -> ResolveError {
     let name = name_of(field).split('[').next().unwrap_or(field);
-    ResolveError::Setting {
-        field: field.to_owned(),
-        reason: format!("is {}; it must be {wanted}", at.type_name()),
-        hint: format!("e.g. `{name}: [--verbose, \"{{name}}\"]`"),
-        at: Some(Box::new(at.source.origin())),
-    }
+    at.error(
+        field,
+        format!("is {}; it must be {wanted}", at.type_name()),
+        format!("e.g. `{name}: [--verbose, \"{{name}}\"]`"),
+    )
 }
 
 fn filled(
-    elements: &[Setting<'_>],
+    elements: &[ToolSetting<'_>],
     list: &str,
     words: &Vocabulary<'_>,
     used: &mut Used,
@@ -99,8 +117,10 @@ fn filled(
     for (at, element) in elements.iter().enumerate() {
         let field = format!("{list}[{at}]");
         let argument = match &element.data {
-            Held::Scalar(Value::String(template)) => {
-                let Some(filled) = words.fill(template, &field, &element.source)? else { continue };
+            SettingData::Scalar(Value::String(template)) => {
+                let Some(filled) = words.fill(template, &field, &element.source)? else {
+                    continue;
+                };
                 used.add(&filled);
                 if let Some(parameter) = &filled.leading
                     && filled.text.value.starts_with('-')
@@ -108,22 +128,43 @@ fn filled(
                 {
                     // It is not known whether the option before it takes a value. Joined with `=`,
                     // the text can only be that value.
-                    let Some(option) = arguments.last_mut().filter(|last| is_long_option(&last.text.value)) else {
+                    let Some(option) = arguments
+                        .last_mut()
+                        .filter(|last| is_long_option(&last.text.value))
+                    else {
                         let at = Some(Box::new(element.source.origin()));
-                        return Err(ResolveError::Dash { parameter: parameter.clone(), field, at });
+                        return Err(ResolveError::Dash {
+                            parameter: parameter.clone(),
+                            field,
+                            at,
+                        });
                     };
-                    option.text.push(&Text::plain("="));
+                    option.text.push(&MaskedText::plain("="));
                     option.text.push(&filled.text);
                     option.origin = filled.origin(&element.source);
                     continue;
                 }
                 ended |= filled.leading.is_none() && filled.text.value == "--";
-                let placed = filled.parameters.iter().find(|name| words.is_text(name)).map(|parameter| {
-                    Box::new(Placed { parameter: parameter.clone(), field, at: element.source.origin() })
-                });
-                Argument { origin: filled.origin(&element.source), text: filled.text, placed }
+                let placed = filled
+                    .parameters
+                    .iter()
+                    .find(|name| words.is_text(name))
+                    .map(|parameter| {
+                        Box::new(CallerText {
+                            parameter: parameter.clone(),
+                            field,
+                            at: element.source.origin(),
+                        })
+                    });
+                Argument {
+                    origin: filled.origin(&element.source),
+                    text: filled.text,
+                    placed,
+                }
             }
-            Held::Scalar(scalar) if !scalar.is_null() => Argument::plain(as_text(scalar), element.source.describe()),
+            SettingData::Scalar(scalar) if !scalar.is_null() => {
+                Argument::plain(as_text(scalar), element.source.describe())
+            }
             _ => return Err(wrong(&field, element, "a text")),
         };
         arguments.push(argument);
@@ -141,7 +182,10 @@ pub(super) fn options(
     placed: &BTreeSet<String>,
 ) -> Result<Vec<Argument>, ResolveError> {
     let mut arguments = Vec::new();
-    for (name, value) in parameters.iter().filter(|(name, _)| !placed.contains(*name)) {
+    for (name, value) in parameters
+        .iter()
+        .filter(|(name, _)| !placed.contains(*name))
+    {
         let fits = |c: char| !c.is_whitespace() && !c.is_control() && c != '=';
         if name.is_empty() || name.starts_with('-') || !name.chars().all(fits) {
             return Err(ResolveError::OptionName(name.clone()));
@@ -176,7 +220,10 @@ pub(super) fn check(arguments: &[Argument]) -> Result<(), ResolveError> {
             return Err(ResolveError::Nul { what: what() });
         }
         if argument.text.value.len() + 1 > MAX_WORD {
-            return Err(ResolveError::TooLong { what: what(), limit: MAX_WORD });
+            return Err(ResolveError::TooLong {
+                what: what(),
+                limit: MAX_WORD,
+            });
         }
     }
     Ok(())

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::error::ResolveError;
 use super::placeholder::{Used, Vocabulary};
-use super::settings::{Held, Setting, Settings};
-use crate::exec::invocation::Limits;
+use super::settings::{SettingData, ToolSetting, ToolSettings};
+use crate::exec::invocation::ResourceLimits;
 use crate::item::source::leaves;
 use crate::item::wording::{did_you_mean, nearest, shown};
 
@@ -20,38 +20,48 @@ pub(super) const HTTP: f64 = 30.0;
 /// The default limit for files that a process writes.
 const FILE_SIZE: u64 = 8 * 1024 * 1024 * 1024;
 
-const LIMITS: [&str; 5] = ["memory", "file_size", "cpu_seconds", "open_files", "processes"];
+const LIMITS: [&str; 5] = [
+    "memory",
+    "file_size",
+    "cpu_seconds",
+    "open_files",
+    "processes",
+];
 
 /// The timeout of a call; the caller may only lower it.
 pub(super) fn timeout(
-    settings: &Settings<'_>,
+    settings: &ToolSettings<'_>,
     usual: f64,
     wanted: Option<f64>,
     words: &Vocabulary<'_>,
     used: &mut Used,
     origins: &mut BTreeMap<String, String>,
 ) -> Result<Duration, ResolveError> {
-    let wrong = |setting: &Setting<'_>| ResolveError::Setting {
-        field: "config.timeout".to_owned(),
-        reason: "must be a positive number of seconds".to_owned(),
-        hint: "e.g. `timeout: 60`".to_owned(),
-        at: Some(Box::new(setting.source.origin())),
+    let wrong = |setting: &ToolSetting<'_>| {
+        let reason = "must be a positive number of seconds";
+        setting.error("config.timeout", reason, "e.g. `timeout: 60`")
     };
     let (mut seconds, mut origin) = (usual, "default".to_owned());
     if let Some(setting) = settings.find("timeout") {
         let said = match &setting.data {
-            Held::Scalar(Value::Number(number)) => number.as_f64().map(|seconds| (seconds, setting.source.describe())),
-            Held::Scalar(Value::String(template)) => match words.fill(template, "config.timeout", &setting.source)? {
-                Some(filled) => {
-                    used.add(&filled);
-                    let seconds = filled.text.value.trim().parse().ok();
-                    seconds.map(|seconds| (seconds, filled.origin(&setting.source)))
+            SettingData::Scalar(Value::Number(number)) => number
+                .as_f64()
+                .map(|seconds| (seconds, setting.source.describe())),
+            SettingData::Scalar(Value::String(template)) => {
+                match words.fill(template, "config.timeout", &setting.source)? {
+                    Some(filled) => {
+                        used.add(&filled);
+                        let seconds = filled.text.value.trim().parse().ok();
+                        seconds.map(|seconds| (seconds, filled.origin(&setting.source)))
+                    }
+                    None => Some((seconds, origin.clone())),
                 }
-                None => Some((seconds, origin.clone())),
-            },
+            }
             _ => None,
         };
-        (seconds, origin) = said.filter(|(seconds, _)| *seconds > 0.0).ok_or_else(|| wrong(setting))?;
+        (seconds, origin) = said
+            .filter(|(seconds, _)| *seconds > 0.0)
+            .ok_or_else(|| wrong(setting))?;
         if Duration::try_from_secs_f64(seconds).is_err() {
             return Err(wrong(setting));
         }
@@ -65,7 +75,7 @@ pub(super) fn timeout(
 
 /// The working folder: the project, or a folder in it.
 pub(super) fn folder(
-    settings: &Settings<'_>,
+    settings: &ToolSettings<'_>,
     words: &Vocabulary<'_>,
     used: &mut Used,
     origins: &mut BTreeMap<String, String>,
@@ -75,15 +85,13 @@ pub(super) fn folder(
         origins.insert("action.folder".to_owned(), "default".to_owned());
         return Ok(root.clone());
     };
-    let wrong = |reason: String, hint: &str| ResolveError::Setting {
-        field: "config.cwd".to_owned(),
-        reason,
-        hint: hint.to_owned(),
-        at: Some(Box::new(setting.source.origin())),
-    };
+    let wrong = |reason: String, hint: &str| setting.error("config.cwd", reason, hint);
     let relative = "name a folder of the project, relative to its top";
     let Some(template) = setting.as_text() else {
-        return Err(wrong(format!("is {}; it must be a text", setting.type_name()), relative));
+        return Err(wrong(
+            format!("is {}; it must be a text", setting.type_name()),
+            relative,
+        ));
     };
     let Some(filled) = words.fill(template, "config.cwd", &setting.source)? else {
         origins.insert("action.folder".to_owned(), "default".to_owned());
@@ -93,34 +101,55 @@ pub(super) fn folder(
     let told = shown(filled.text.shown());
     let given = Path::new(&filled.text.value);
     let inside = given.strip_prefix(root).unwrap_or(given);
-    let plain = inside.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let plain = inside
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     let folder = root.join(inside);
     if !plain || filled.text.value.contains('\0') {
-        return Err(wrong(format!("is `{told}`, which leaves the project"), relative));
+        return Err(wrong(
+            format!("is `{told}`, which leaves the project"),
+            relative,
+        ));
     }
     if !folder.is_dir() {
-        return Err(wrong(format!("is `{told}`, which is not a folder of the project"), "create the folder first"));
+        return Err(wrong(
+            format!("is `{told}`, which is not a folder of the project"),
+            "create the folder first",
+        ));
     }
     if leaves(&folder, root) {
-        return Err(wrong(format!("is `{told}`, a link that leaves the project"), relative));
+        return Err(wrong(
+            format!("is `{told}`, a link that leaves the project"),
+            relative,
+        ));
     }
     origins.insert("action.folder".to_owned(), filled.origin(&setting.source));
     Ok(folder.components().collect())
 }
 
-pub(super) fn limits(settings: &Settings<'_>, origins: &mut BTreeMap<String, String>) -> Result<Limits, ResolveError> {
-    let mut limits = Limits { file_size: Some(FILE_SIZE), ..Limits::default() };
-    origins.insert("action.limits.file_size".to_owned(), "default".to_owned());
-    let Some(setting) = settings.find("limits") else { return Ok(limits) };
-    let wrong = |field: String, setting: &Setting<'_>, reason: &str, hint: String| ResolveError::Setting {
-        field,
-        reason: reason.to_owned(),
-        hint,
-        at: Some(Box::new(setting.source.origin())),
+pub(super) fn limits(
+    settings: &ToolSettings<'_>,
+    origins: &mut BTreeMap<String, String>,
+) -> Result<ResourceLimits, ResolveError> {
+    let mut limits = ResourceLimits {
+        file_size: Some(FILE_SIZE),
+        ..ResourceLimits::default()
     };
-    let Held::Map(entries) = &setting.data else {
+    origins.insert("action.limits.file_size".to_owned(), "default".to_owned());
+    let Some(setting) = settings.find("limits") else {
+        return Ok(limits);
+    };
+    let wrong = |field: String, setting: &ToolSetting<'_>, reason: &str, hint: String| {
+        setting.error(field, reason, hint)
+    };
+    let SettingData::Map(entries) = &setting.data else {
         let hint = format!("known are {}", LIMITS.join(", "));
-        return Err(wrong("config.limits".to_owned(), setting, "must be a mapping", hint));
+        return Err(wrong(
+            "config.limits".to_owned(),
+            setting,
+            "must be a mapping",
+            hint,
+        ));
     };
     for (name, value) in entries {
         let field = format!("config.limits.{name}");
@@ -131,12 +160,17 @@ pub(super) fn limits(settings: &Settings<'_>, origins: &mut BTreeMap<String, Str
             "open_files" => &mut limits.open_files,
             "processes" => &mut limits.processes,
             other => {
-                let hint = did_you_mean(nearest(other, LIMITS), &format!("known are {}", LIMITS.join(", ")));
+                let hint = did_you_mean(
+                    nearest(other, LIMITS),
+                    &format!("known are {}", LIMITS.join(", ")),
+                );
                 return Err(wrong(field, value, "is not a limit", hint));
             }
         };
         let number = match &value.data {
-            Held::Scalar(Value::Number(number)) => number.as_u64().filter(|number| *number > 0),
+            SettingData::Scalar(Value::Number(number)) => {
+                number.as_u64().filter(|number| *number > 0)
+            }
             _ => None,
         };
         let Some(number) = number else {

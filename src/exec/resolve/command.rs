@@ -10,13 +10,12 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::arguments::{self, Argument};
-use super::environment::Environment;
+use super::environment::CallVariables;
 use super::error::ResolveError;
-use super::placeholder::{Filled, Used, Vocabulary};
+use super::placeholder::{FilledText, Used, Vocabulary};
 use super::script::{self, Entrypoint};
-use super::settings::Setting;
-use super::{Context, Resolved, bounds, inline, origin};
-use crate::exec::invocation::{Action, Process, Python, Text};
+use super::{ResolveContext, ResolvedAction, bounds, inline, origin};
+use crate::exec::invocation::{Action, MaskedText, Process, Python};
 use crate::item::store::Layer;
 use crate::item::tool::{LoadedTool, ToolKind};
 use crate::item::wording::shown;
@@ -38,19 +37,30 @@ enum Style {
 }
 
 pub(super) fn resolve(
-    context: &Context<'_>,
+    context: &ResolveContext<'_>,
     wanted_timeout: Option<f64>,
     origins: &mut BTreeMap<String, String>,
-) -> Result<Resolved, ResolveError> {
+) -> Result<ResolvedAction, ResolveError> {
     let style = style(context);
-    let entrypoint = if style == Style::Command { None } else { Some(entrypoint(context)?) };
-    let words = context.words(context.tool, entrypoint.as_ref().map(|entrypoint| entrypoint.path.clone()))?;
+    let entrypoint = if style == Style::Command {
+        None
+    } else {
+        Some(entrypoint(context)?)
+    };
+    let words = context.vocabulary(
+        context.tool,
+        entrypoint
+            .as_ref()
+            .map(|entrypoint| entrypoint.path.clone()),
+    )?;
     let mut used = Used::default();
     let folder = bounds::folder(context.settings, &words, &mut used, origins)?;
-    let program = program(context, style, &words, &mut used, &folder, origins)?;
+    let (program, program_place) = program(context, style, &words, &mut used, &folder, origins)?;
     let configured = arguments::configured(context.settings, &words, &mut used)?;
     let python = match (&entrypoint, style) {
-        (Some(entrypoint), Style::Python) => Some(entrypoint.python(context.settings, context.tools, context.roots)?),
+        (Some(entrypoint), Style::Python) => {
+            Some(entrypoint.python(context.settings, context.tools, context.roots)?)
+        }
         _ => None,
     };
     let calls_main = python.as_ref().is_some_and(|python| python.calls_main);
@@ -62,81 +72,107 @@ pub(super) fn resolve(
     if style == Style::Command || (style == Style::Python && !calls_main) {
         arguments.extend(arguments::options(context.parameters, &used.parameters)?);
     }
-    arguments::check(&arguments)?;
-    inline::check(&program.value, &arguments)?;
-    for (at, argument) in arguments.iter().enumerate() {
-        origins.insert(format!("action.arguments[{at}]"), argument.origin.clone());
-    }
-
+    let arguments = checked(&program, arguments, origins)?;
     let environment = environment(context, style, python.as_ref(), &words, &mut used)?;
-    for (name, origin) in &environment.origins {
-        origins.insert(format!("action.environment.{name}"), origin.clone());
-    }
+    let environment = environment.into_values(origins);
     let input = match style {
         Style::Command => Vec::new(),
-        _ => Value::Object(context.parameters.clone()).to_string().into_bytes(),
+        _ => Value::Object(context.parameters.clone())
+            .to_string()
+            .into_bytes(),
     };
-    let timeout = bounds::timeout(context.settings, bounds::PROCESS, wanted_timeout, &words, &mut used, origins)?;
-    let text = |key: &str| context.settings.find(key).and_then(Setting::as_text).map(str::to_owned);
+    let timeout = bounds::timeout(
+        context.settings,
+        bounds::PROCESS,
+        wanted_timeout,
+        &words,
+        &mut used,
+        origins,
+    )?;
     let process = Process {
         program,
-        arguments: arguments.into_iter().map(|argument| argument.text).collect(),
+        program_place,
+        arguments,
         folder,
-        environment: environment.values,
+        environment,
         input,
         script: entrypoint.map(|entrypoint| entrypoint.script),
         python,
         limits: bounds::limits(context.settings, origins)?,
-        install_check: text("install_check"),
-        install_guide: text("install_guide"),
+        install_check: text(context, "install_check"),
+        install_guide: text(context, "install_guide"),
     };
-    Ok(Resolved { action: Action::Process(process), timeout, variables: used.variables })
+    Ok(ResolvedAction {
+        action: Action::Process(process),
+        timeout,
+        variables: used.variables,
+    })
 }
 
 /// The process of an MCP server: a command that depends only on its settings.
 ///
 /// It outlives one call, so it gets nothing of a call except parameters that its settings name.
 pub(super) fn server(
-    context: &Context<'_>,
+    context: &ResolveContext<'_>,
     words: &Vocabulary<'_>,
     used: &mut Used,
     origins: &mut BTreeMap<String, String>,
 ) -> Result<Process, ResolveError> {
     let folder = bounds::folder(context.settings, words, used, origins)?;
-    let program = program(context, Style::Command, words, used, &folder, origins)?;
+    let (program, program_place) = program(context, Style::Command, words, used, &folder, origins)?;
     let arguments = arguments::configured(context.settings, words, used)?;
-    arguments::check(&arguments)?;
-    inline::check(&program.value, &arguments)?;
-    for (at, argument) in arguments.iter().enumerate() {
-        origins.insert(format!("action.arguments[{at}]"), argument.origin.clone());
-    }
-    let called = Context { command: None, ..*context };
+    let arguments = checked(&program, arguments, origins)?;
+    let called = ResolveContext {
+        command: None,
+        ..*context
+    };
     let mut environment = environment(&called, Style::Command, None, words, used)?;
     // A Python server would write bytecode next to its files in the project.
     if !environment.values.contains_key(NO_BYTECODE) {
-        environment.set(NO_BYTECODE, Text::plain("1"), "default".to_owned());
+        environment.set(NO_BYTECODE, MaskedText::plain("1"), "default".to_owned());
     }
-    for (name, origin) in &environment.origins {
-        origins.insert(format!("action.environment.{name}"), origin.clone());
-    }
-    let text = |key: &str| context.settings.find(key).and_then(Setting::as_text).map(str::to_owned);
     Ok(Process {
         program,
-        arguments: arguments.into_iter().map(|argument| argument.text).collect(),
+        program_place,
+        arguments,
         folder,
-        environment: environment.values,
+        environment: environment.into_values(origins),
         input: Vec::new(),
         script: None,
         python: None,
         limits: bounds::limits(context.settings, origins)?,
-        install_check: text("install_check"),
-        install_guide: text("install_guide"),
+        install_check: text(context, "install_check"),
+        install_guide: text(context, "install_guide"),
     })
 }
 
-fn style(context: &Context<'_>) -> Style {
+/// Checks the arguments of a program and notes where each comes from.
+fn checked(
+    program: &MaskedText,
+    arguments: Vec<Argument>,
+    origins: &mut BTreeMap<String, String>,
+) -> Result<Vec<MaskedText>, ResolveError> {
+    arguments::check(&arguments)?;
+    inline::check(&program.value, &arguments)?;
+    let take = |(at, argument): (usize, Argument)| {
+        origins.insert(format!("action.arguments[{at}]"), argument.origin);
+        argument.text
+    };
+    Ok(arguments.into_iter().enumerate().map(take).collect())
+}
+
+fn text(context: &ResolveContext<'_>, key: &str) -> Option<String> {
+    let setting = context.settings.find(key)?;
+    setting.as_text().map(str::to_owned)
+}
+
+fn style(context: &ResolveContext<'_>) -> Style {
     let is_runtime = |tool: &LoadedTool| tool.manifest.kind == ToolKind::Runtime;
-    let runtime = context.chain.executors.iter().find(|item| item.as_tool().is_some_and(is_runtime));
+    let runtime = context
+        .chain
+        .executors
+        .iter()
+        .find(|item| item.as_tool().is_some_and(is_runtime));
     let has_script = context.tool.manifest.config.contains_key("entrypoint");
     match runtime {
         None => Style::Command,
@@ -150,7 +186,7 @@ fn style(context: &Context<'_>) -> Style {
     }
 }
 
-fn entrypoint(context: &Context<'_>) -> Result<Entrypoint, ResolveError> {
+fn entrypoint(context: &ResolveContext<'_>) -> Result<Entrypoint, ResolveError> {
     script::read(context.tool, context.roots)?.ok_or_else(|| ResolveError::NothingToRun {
         id: context.tool.manifest.tool_id.clone(),
         missing: "config.entrypoint",
@@ -159,21 +195,24 @@ fn entrypoint(context: &Context<'_>) -> Result<Entrypoint, ResolveError> {
     })
 }
 
-/// The program: the first of the settings that name one.
+/// The program and the place that names it: the first of the settings that name one.
 fn program(
-    context: &Context<'_>,
+    context: &ResolveContext<'_>,
     style: Style,
     words: &Vocabulary<'_>,
     used: &mut Used,
     folder: &Path,
     origins: &mut BTreeMap<String, String>,
-) -> Result<Text, ResolveError> {
+) -> Result<(MaskedText, Option<String>), ResolveError> {
     let keys: &[&str] = match style {
         Style::Command => &["executable", "command"],
         Style::Shell => &["shell", "interpreter", "command"],
         Style::Python | Style::Script => &["interpreter", "command"],
     };
-    let Some((key, setting)) = keys.iter().find_map(|key| Some((*key, context.settings.find(key)?))) else {
+    let Some((key, setting)) = keys
+        .iter()
+        .find_map(|key| Some((*key, context.settings.find(key)?)))
+    else {
         return Err(ResolveError::NothingToRun {
             id: context.tool.manifest.tool_id.clone(),
             missing: "config.command",
@@ -182,16 +221,19 @@ fn program(
         });
     };
     let field = format!("config.{key}");
-    let wrong = |reason: String| ResolveError::Setting {
-        field: field.clone(),
-        reason,
-        hint: "name one program there, and its arguments in `config.args`".to_owned(),
-        at: Some(Box::new(setting.source.origin())),
+    let wrong = |reason: String| {
+        let hint = "name one program there, and its arguments in `config.args`";
+        setting.error(&field, reason, hint)
     };
     let Some(template) = setting.as_text() else {
-        return Err(wrong(format!("is {}; it must be a text", setting.type_name())));
+        return Err(wrong(format!(
+            "is {}; it must be a text",
+            setting.type_name()
+        )));
     };
-    let filled: Filled = words.fill(template, &field, &setting.source)?.unwrap_or_default();
+    let filled: FilledText = words
+        .fill(template, &field, &setting.source)?
+        .unwrap_or_default();
     used.add(&filled);
     let value = filled.text.value.as_str();
     let is_path = value.contains('/');
@@ -201,26 +243,45 @@ fn program(
         return Err(wrong("names no program".to_owned()));
     }
     if value.contains(char::is_whitespace) && !(is_path && path.is_file()) {
-        return Err(wrong(format!("is `{}`, which is not one program", shown(filled.text.shown()))));
+        return Err(wrong(format!(
+            "is `{}`, which is not one program",
+            shown(filled.text.shown())
+        )));
     }
-    origins.insert("action.program".to_owned(), filled.origin(&setting.source));
-    match path.to_str().filter(|_| is_path && Path::new(value).is_relative() && !filled.text.has_secret()) {
-        Some(absolute) => Ok(Text::plain(absolute)),
-        None => Ok(filled.text),
-    }
+    let origin = filled.origin(&setting.source);
+    origins.insert("action.program".to_owned(), origin.clone());
+    let place = (!filled.is_built_in(&setting.source)).then_some(origin);
+    let program = match path
+        .to_str()
+        .filter(|_| is_path && Path::new(value).is_relative() && !filled.text.has_secret())
+    {
+        Some(absolute) => MaskedText::plain(absolute),
+        None => filled.text,
+    };
+    Ok((program, place))
 }
 
 /// Inserts the script after the arguments of its runtime and before those of the tool.
 fn place_script(
-    context: &Context<'_>,
+    context: &ResolveContext<'_>,
     entrypoint: Option<&Entrypoint>,
     configured: Vec<Argument>,
     used: &Used,
 ) -> Vec<Argument> {
-    let Some(entrypoint) = entrypoint.filter(|_| !used.script) else { return configured };
-    let of_tool = context.settings.find("args").is_none_or(|setting| setting.source.giver.is_tool);
+    let Some(entrypoint) = entrypoint.filter(|_| !used.script) else {
+        return configured;
+    };
+    let of_tool = context
+        .settings
+        .find("args")
+        .is_none_or(|setting| setting.source.link.is_tool);
     let at = origin(context.tool, "config.entrypoint", context.roots);
-    let named = format!("{}, {}:{}", context.tool.manifest.tool_id, at.file.display(), at.line);
+    let named = format!(
+        "{}, {}:{}",
+        context.tool.manifest.tool_id,
+        at.file.display(),
+        at.line
+    );
     let script = Argument::plain(entrypoint.path.clone(), named);
     let mut arguments = configured;
     arguments.insert(if of_tool { 0 } else { arguments.len() }, script);
@@ -228,15 +289,16 @@ fn place_script(
 }
 
 fn environment(
-    context: &Context<'_>,
+    context: &ResolveContext<'_>,
     style: Style,
     python: Option<&Python>,
     words: &Vocabulary<'_>,
     used: &mut Used,
-) -> Result<Environment, ResolveError> {
-    let mut environment = Environment::scrubbed(context.around);
+) -> Result<CallVariables, ResolveError> {
+    let mut environment = CallVariables::scrubbed(context.around);
+    environment.toolchains(context.around, context.caches);
     if style == Style::Python {
-        environment.set(NO_BYTECODE, Text::plain("1"), "default".to_owned());
+        environment.set(NO_BYTECODE, MaskedText::plain("1"), "default".to_owned());
     }
     environment.declare(&context.requires.environment, context.around)?;
     environment.configure(context.settings, words, used)?;
@@ -244,11 +306,10 @@ fn environment(
         environment.parameters(context.parameters)?;
     }
     let root = &context.around.root;
-    let project = root.to_str().ok_or_else(|| ResolveError::NotUnicode(root.clone()))?;
-    environment.set("PITON_PROJECT", Text::plain(project), "piton".to_owned());
-    if let Some(command) = context.command {
-        environment.set("PITON_COMMAND", Text::plain(command), "command".to_owned());
-    }
+    let project = root
+        .to_str()
+        .ok_or_else(|| ResolveError::NotUnicode(root.clone()))?;
+    environment.add_own(Some(project), context.command);
     environment.check()?;
     Ok(environment)
 }

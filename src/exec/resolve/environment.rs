@@ -12,9 +12,10 @@ use serde_json::{Map, Value};
 
 use super::error::ResolveError;
 use super::placeholder::{Used, Vocabulary};
-use super::settings::{Held, Setting, Settings};
-use super::{MAX_WORD, Surroundings, as_text};
-use crate::exec::invocation::Text;
+use super::settings::{SettingData, ToolSetting, ToolSettings};
+use super::{CallEnvironment, MAX_WORD, as_text};
+use crate::exec::invocation::MaskedText;
+use crate::exec::toolchain::{self, CallCache};
 use crate::item::wording::shown;
 
 /// The default `PATH`.
@@ -22,14 +23,15 @@ const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The variables of one call with their origins.
 #[derive(Debug, Default)]
-pub(super) struct Environment {
-    pub(super) values: BTreeMap<String, Text>,
+pub(super) struct CallVariables {
+    pub(super) values: BTreeMap<String, MaskedText>,
     pub(super) origins: BTreeMap<String, String>,
 }
 
 /// Whether every tool gets the variable without a request.
 pub(crate) fn is_always_given(name: &str) -> bool {
-    matches!(name, "PATH" | "LANG" | "TZ" | "TMPDIR" | "USER" | "LOGNAME") || name.starts_with("LC_")
+    matches!(name, "PATH" | "LANG" | "TZ" | "TMPDIR" | "USER" | "LOGNAME")
+        || name.starts_with("LC_")
 }
 
 /// Whether the value of the variable is not secret.
@@ -37,33 +39,78 @@ pub(crate) fn is_public(name: &str) -> bool {
     is_always_given(name) || name == "HOME"
 }
 
-impl Environment {
+impl CallVariables {
     /// The variables that every tool gets from the caller.
-    pub(super) fn scrubbed(around: &Surroundings) -> Self {
+    pub(super) fn scrubbed(around: &CallEnvironment) -> Self {
         let mut environment = Self::default();
         for (name, value) in &around.environment {
-            let (Some(name), Some(text)) = (name.to_str(), value.to_str()) else { continue };
+            let (Some(name), Some(text)) = (name.to_str(), value.to_str()) else {
+                continue;
+            };
             let usable = match name {
                 "PATH" => continue,
                 "TMPDIR" => Path::new(text).is_absolute(),
                 name => is_always_given(name),
             };
             if usable {
-                environment.set(name, Text::plain(text), format!("environment variable {name}"));
+                environment.set(
+                    name,
+                    MaskedText::plain(text),
+                    format!("environment variable {name}"),
+                );
             }
         }
         match search_path(around.environment.get(OsStr::new("PATH"))) {
-            Some(path) => environment.set("PATH", Text::plain(path), "environment variable PATH".to_owned()),
-            None => environment.set("PATH", Text::plain(SEARCH_PATH), "default".to_owned()),
+            Some(path) => environment.set(
+                "PATH",
+                MaskedText::plain(path),
+                "environment variable PATH".to_owned(),
+            ),
+            None => environment.set("PATH", MaskedText::plain(SEARCH_PATH), "default".to_owned()),
         }
-        environment.set("TERM", Text::plain("dumb"), "default".to_owned());
+        environment.set("TERM", MaskedText::plain("dumb"), "default".to_owned());
         environment
     }
 
+    /// Adds the folders of toolchains that a private home would hide, and those of declared caches.
+    pub(super) fn toolchains(&mut self, around: &CallEnvironment, caches: &[CallCache]) {
+        for (name, folder, is_set) in toolchain::homes(around) {
+            let origin = if is_set {
+                format!("environment variable {name}")
+            } else {
+                "the home of the user".to_owned()
+            };
+            self.set_folder(name, &folder, origin);
+        }
+        for cache in caches {
+            if let Some(name) = cache.variable {
+                self.set_folder(name, &cache.folder, format!("cache {}", cache.name));
+            }
+        }
+    }
+
+    fn has_toolchain(&self, name: &str) -> bool {
+        toolchain::is_home(name) && self.values.contains_key(name)
+    }
+
+    fn set_folder(&mut self, name: &str, folder: &Path, origin: String) {
+        if let Some(text) = folder.to_str() {
+            self.set(name, MaskedText::plain(text), origin);
+        }
+    }
+
     /// Adds variables requested by name. The caller checks that they are set.
-    pub(super) fn declare(&mut self, names: &[String], around: &Surroundings) -> Result<(), ResolveError> {
-        for name in names.iter().filter(|name| !is_always_given(name)) {
-            let Some(value) = around.environment.get(OsStr::new(name)) else { continue };
+    pub(super) fn declare(
+        &mut self,
+        names: &[String],
+        around: &CallEnvironment,
+    ) -> Result<(), ResolveError> {
+        let is_wanted = |name: &&String| !is_always_given(name) && !self.has_toolchain(name);
+        let names: Vec<&String> = names.iter().filter(is_wanted).collect();
+        for name in names {
+            let Some(value) = around.environment.get(OsStr::new(name)) else {
+                continue;
+            };
             let Some(text) = value.to_str() else {
                 return Err(ResolveError::Setting {
                     field: "requires.environment".to_owned(),
@@ -72,7 +119,11 @@ impl Environment {
                     at: None,
                 });
             };
-            let text = if is_public(name) { Text::plain(text) } else { Text::secret(text) };
+            let text = if is_public(name) {
+                MaskedText::plain(text)
+            } else {
+                MaskedText::secret(text)
+            };
             self.set(name, text, format!("environment variable {name}"));
         }
         Ok(())
@@ -81,13 +132,19 @@ impl Environment {
     /// Adds the variables of `config.env`.
     pub(super) fn configure(
         &mut self,
-        settings: &Settings<'_>,
+        settings: &ToolSettings<'_>,
         words: &Vocabulary<'_>,
         used: &mut Used,
     ) -> Result<(), ResolveError> {
-        let Some(setting) = settings.find("env") else { return Ok(()) };
-        let Held::Map(entries) = &setting.data else {
-            return Err(wrong(setting, "config.env", "must be a mapping of names to values"));
+        let Some(setting) = settings.find("env") else {
+            return Ok(());
+        };
+        let SettingData::Map(entries) = &setting.data else {
+            return Err(wrong(
+                setting,
+                "config.env",
+                "must be a mapping of names to values",
+            ));
         };
         for (name, value) in entries {
             let field = format!("config.env.{name}");
@@ -95,12 +152,16 @@ impl Environment {
                 return Err(wrong(value, &field, "is not the name of a variable"));
             }
             let (text, origin) = match &value.data {
-                Held::Scalar(Value::String(template)) => {
-                    let Some(filled) = words.fill(template, &field, &value.source)? else { continue };
+                SettingData::Scalar(Value::String(template)) => {
+                    let Some(filled) = words.fill(template, &field, &value.source)? else {
+                        continue;
+                    };
                     used.add(&filled);
                     (filled.text.clone(), filled.origin(&value.source))
                 }
-                Held::Scalar(scalar) => (Text::plain(as_text(scalar)), value.source.describe()),
+                SettingData::Scalar(scalar) => {
+                    (MaskedText::plain(as_text(scalar)), value.source.describe())
+                }
                 _ => return Err(wrong(value, &field, "must be a text")),
             };
             self.set(name, text, origin);
@@ -109,21 +170,62 @@ impl Environment {
     }
 
     /// Adds the parameters as `PITON_PARAM_<NAME>`.
-    pub(super) fn parameters(&mut self, parameters: &Map<String, Value>) -> Result<(), ResolveError> {
+    pub(super) fn parameters(
+        &mut self,
+        parameters: &Map<String, Value>,
+    ) -> Result<(), ResolveError> {
         let mut owners: BTreeMap<String, &str> = BTreeMap::new();
         for (name, value) in parameters {
             let variable = parameter_variable(name);
             if let Some(first) = owners.insert(variable.clone(), name) {
-                return Err(ResolveError::Clash { first: first.to_owned(), second: name.clone(), variable });
+                return Err(ResolveError::Clash {
+                    first: first.to_owned(),
+                    second: name.clone(),
+                    variable,
+                });
             }
             if !value.is_null() {
-                self.set(&variable, Text::plain(as_text(value)), format!("parameter {name}"));
+                self.set(
+                    &variable,
+                    MaskedText::plain(as_text(value)),
+                    format!("parameter {name}"),
+                );
             }
         }
         Ok(())
     }
 
-    pub(super) fn set(&mut self, name: &str, value: Text, origin: String) {
+    /// Adds the variables that tell a tool about its call: the project folder as the tool sees it,
+    /// and the command.
+    pub(super) fn add_own(&mut self, project: Option<&str>, command: Option<&str>) {
+        if let Some(project) = project {
+            self.set(
+                "PITON_PROJECT",
+                MaskedText::plain(project),
+                "piton".to_owned(),
+            );
+        }
+        if let Some(command) = command {
+            self.set(
+                "PITON_COMMAND",
+                MaskedText::plain(command),
+                "command".to_owned(),
+            );
+        }
+    }
+
+    /// The variables; notes where each comes from.
+    pub(super) fn into_values(
+        self,
+        origins: &mut BTreeMap<String, String>,
+    ) -> BTreeMap<String, MaskedText> {
+        for (name, origin) in self.origins {
+            origins.insert(format!("action.environment.{name}"), origin);
+        }
+        self.values
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: MaskedText, origin: String) {
         self.values.insert(name.to_owned(), value);
         self.origins.insert(name.to_owned(), origin);
     }
@@ -139,7 +241,10 @@ impl Environment {
                 return Err(ResolveError::Nul { what: what() });
             }
             if name.len() + text.value.len() + 2 > MAX_WORD {
-                return Err(ResolveError::TooLong { what: what(), limit: MAX_WORD });
+                return Err(ResolveError::TooLong {
+                    what: what(),
+                    limit: MAX_WORD,
+                });
             }
         }
         Ok(())
@@ -150,26 +255,34 @@ impl Environment {
 pub(super) fn taken(required: &[String], used: BTreeSet<String>) -> Vec<String> {
     let mut names = used;
     names.extend(required.iter().cloned());
-    names.into_iter().filter(|name| !is_always_given(name)).collect()
+    names
+        .into_iter()
+        .filter(|name| !is_always_given(name) && !toolchain::is_home(name))
+        .collect()
 }
 
 /// The variable that passes a parameter.
 pub(super) fn parameter_variable(name: &str) -> String {
-    let fits = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    let fits = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_uppercase()
+        } else {
+            '_'
+        }
+    };
     format!("PITON_PARAM_{}", name.chars().map(fits).collect::<String>())
 }
 
 /// The absolute folders of a `PATH`; a relative one would mean files of the project.
 fn search_path(value: Option<&OsString>) -> Option<String> {
-    let folders: Vec<&str> = value?.to_str()?.split(':').filter(|folder| Path::new(folder).is_absolute()).collect();
+    let folders: Vec<&str> = value?
+        .to_str()?
+        .split(':')
+        .filter(|folder| Path::new(folder).is_absolute())
+        .collect();
     (!folders.is_empty()).then(|| folders.join(":"))
 }
 
-fn wrong(setting: &Setting<'_>, field: &str, reason: &str) -> ResolveError {
-    ResolveError::Setting {
-        field: field.to_owned(),
-        reason: reason.to_owned(),
-        hint: "e.g. `env: {NAME: value}`".to_owned(),
-        at: Some(Box::new(setting.source.origin())),
-    }
+fn wrong(setting: &ToolSetting<'_>, field: &str, reason: &str) -> ResolveError {
+    setting.error(field, reason, "e.g. `env: {NAME: value}`")
 }

@@ -9,7 +9,7 @@ use crate::item::params::ParamProblem;
 use crate::item::source::Unread;
 use crate::item::tool::{Origin, ToolKind};
 use crate::item::wording::{did_you_mean, shown};
-use crate::problem::{Call, Code, Explain, Hint, hint};
+use crate::problem::{Code, Explain, Hint, HintCall, hint};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
@@ -19,7 +19,7 @@ pub enum ResolveError {
     #[error("{reason}")]
     Chain { reason: ChainError, at: Box<Origin> },
     /// An item of the chain does not match its stamp.
-    #[error("Content hash mismatch: `{id}` is not what was stamped: {reason}")]
+    #[error("Content hash mismatch: `{id}` does not match its stamp: {reason}")]
     Tampered {
         id: ItemId,
         file: PathBuf,
@@ -28,17 +28,29 @@ pub enum ResolveError {
         reason: String,
     },
     /// Items of this kind do not run as tools.
-    #[error("`{id}` is {}, which is not run as a tool", words(*.kind))]
+    #[error("`{id}` is {}, which is not run as a tool", kind_name(*.kind))]
     Unsupported { id: ItemId, kind: ToolKind },
     /// Runtimes and primitives only run other tools.
-    #[error("`{id}` is {}: it runs tools and is none itself", words(*.kind))]
+    #[error("`{id}` is {}: it runs tools and is none itself", kind_name(*.kind))]
     RunsOthers { id: ItemId, kind: ToolKind },
     #[error("`{id}` does not say what to run: it has no `{missing}`")]
-    NothingToRun { id: ItemId, missing: &'static str, example: &'static str, at: Box<Origin> },
-    #[error("{}", told(.id, .problems))]
-    Parameters { id: ItemId, problems: Vec<ParamProblem> },
+    NothingToRun {
+        id: ItemId,
+        missing: &'static str,
+        example: &'static str,
+        at: Box<Origin>,
+    },
+    #[error("{}", parameter_problems(.id, .problems))]
+    Parameters {
+        id: ItemId,
+        problems: Vec<ParamProblem>,
+    },
     #[error("tool `{id}` has no command `{}`", shown(.command))]
-    UnknownCommand { id: ItemId, command: String, known: Vec<String> },
+    UnknownCommand {
+        id: ItemId,
+        command: String,
+        known: Vec<String>,
+    },
     #[error("`{field}` {reason}")]
     Setting {
         /// For example `config.cwd`.
@@ -57,14 +69,24 @@ pub enum ResolveError {
         hint: String,
         at: Box<Origin>,
     },
-    #[error("parameter `{parameter}` begins with `-` and would be taken for an option in `{field}`")]
-    Dash { parameter: String, field: String, at: Option<Box<Origin>> },
+    #[error(
+        "parameter `{parameter}` begins with `-` and would be taken for an option in `{field}`"
+    )]
+    Dash {
+        parameter: String,
+        field: String,
+        at: Option<Box<Origin>>,
+    },
     #[error("{what} holds a NUL character, which cannot be passed to a process")]
     Nul { what: String },
     #[error("{what} is longer than {limit} bytes, the most that can be passed to a process")]
     TooLong { what: String, limit: usize },
     #[error("parameters `{first}` and `{second}` are both passed as `{variable}`")]
-    Clash { first: String, second: String, variable: String },
+    Clash {
+        first: String,
+        second: String,
+        variable: String,
+    },
     #[error("parameter `{}` cannot be passed as an option", shown(.0))]
     OptionName(String),
     #[error("{}", .0.message)]
@@ -109,51 +131,76 @@ impl Explain for ResolveError {
             Self::Chain { reason, .. } => reason.hint(),
             Self::Tampered { .. } => Some(hint![
                 "see what changed since it was stamped; if you meant it, stamp it again with ",
-                Call::Sign(None)
+                HintCall::Sign(None)
             ]),
-            Self::Unsupported { kind: ToolKind::Directive, .. } => {
-                Some("write it as a directive below `.ai/directives/`, which `piton run` runs".into())
-            }
+            Self::Unsupported {
+                kind: ToolKind::Directive,
+                ..
+            } => Some(
+                "write it as a directive below `.ai/directives/`, which `piton run` runs".into(),
+            ),
             Self::Unsupported { .. } => {
                 Some("write it as an entry below `.ai/knowledge/`, which `piton load` shows".into())
             }
-            Self::RunsOthers { id, .. } => Some(format!("run a tool that names it: `executor: {id}`").into()),
+            Self::RunsOthers { id, .. } => {
+                Some(format!("run a tool that names it: `executor: {id}`").into())
+            }
             Self::NothingToRun { example, .. } => Some(format!("add {example}").into()),
             Self::Parameters { id, problems } => {
-                let suggested = problems.iter().find_map(|problem| problem.suggestion.clone());
-                Some(
-                    suggested.map_or_else(|| hint![Call::ShowTool(id.to_string()), " lists what it takes"], Hint::from),
-                )
+                let suggested = problems
+                    .iter()
+                    .find_map(|problem| problem.suggestion.clone());
+                Some(suggested.map_or_else(
+                    || hint![HintCall::ShowTool(id.to_string()), " lists what it takes"],
+                    Hint::from,
+                ))
             }
             Self::UnknownCommand { command, known, .. } => {
                 let otherwise = if known.is_empty() {
                     "leave the command out".to_owned()
                 } else {
-                    format!("it has {}", known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
+                    format!(
+                        "it has {}",
+                        known
+                            .iter()
+                            .map(|name| format!("`{name}`"))
+                            .collect::<Vec<_>>()
+                            .join(", ")
+                    )
                 };
-                let meant = crate::item::wording::nearest(command, known.iter().map(String::as_str));
+                let meant =
+                    crate::item::wording::nearest(command, known.iter().map(String::as_str));
                 Some(did_you_mean(meant, &otherwise).into())
             }
-            Self::Setting { hint, .. } | Self::Placeholder { hint, .. } => Some(hint.as_str().into()),
-            Self::Dash { parameter, .. } => {
-                Some(format!("in the tool, write `--` before it, or `--name={{{parameter}}}` as one argument").into())
+            Self::Setting { hint, .. } | Self::Placeholder { hint, .. } => {
+                Some(hint.as_str().into())
             }
+            Self::Dash { parameter, .. } => Some(
+                format!(
+                    "in the tool, write `--` before it, or `--name={{{parameter}}}` as one argument"
+                )
+                .into(),
+            ),
             Self::Nul { .. } | Self::OptionName(_) => Some("give another value".into()),
             Self::TooLong { .. } => Some("pass the name of a file instead".into()),
             Self::Clash { .. } => Some("rename one of them".into()),
             Self::Entrypoint(finding) => finding.suggestion.clone(),
-            Self::Unreadable { .. } => Some("check that it is there and its permissions".into()),
+            Self::Unreadable { .. } => Some("check that it exists, and its permissions".into()),
             Self::NotUnicode(_) => Some("rename the folder or file".into()),
         }
     }
 
     fn place(&self) -> Option<Origin> {
         match self {
-            Self::Chain { at, .. } | Self::NothingToRun { at, .. } | Self::Placeholder { at, .. } => {
-                Some((**at).clone())
-            }
+            Self::Chain { at, .. }
+            | Self::NothingToRun { at, .. }
+            | Self::Placeholder { at, .. } => Some((**at).clone()),
             Self::Setting { at, .. } | Self::Dash { at, .. } => at.as_deref().cloned(),
-            Self::Tampered { file, line, .. } => Some(Origin { file: file.clone(), line: *line, column: 1 }),
+            Self::Tampered { file, line, .. } => Some(Origin {
+                file: file.clone(),
+                line: *line,
+                column: 1,
+            }),
             Self::Entrypoint(finding) => Some(Origin::of(finding)),
             _ => None,
         }
@@ -167,12 +214,15 @@ impl ResolveError {
     }
 }
 
-fn told(id: &ItemId, problems: &[ParamProblem]) -> String {
-    let all: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+fn parameter_problems(id: &ItemId, problems: &[ParamProblem]) -> String {
+    let all: Vec<&str> = problems
+        .iter()
+        .map(|problem| problem.message.as_str())
+        .collect();
     format!("tool `{id}` cannot be called like this: {}", all.join("; "))
 }
 
-fn words(kind: ToolKind) -> &'static str {
+fn kind_name(kind: ToolKind) -> &'static str {
     match kind {
         ToolKind::Primitive => "a primitive",
         ToolKind::Runtime => "a runtime",

@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::environment::Environment;
+use super::environment::CallVariables;
 use super::error::ResolveError;
 use super::placeholder::{Used, Vocabulary};
-use super::settings::{Held, Setting};
-use super::{Context, Resolved, bounds, origin};
-use crate::exec::invocation::{Action, Endpoints, Http, Text};
-use crate::exec::web::Reach;
+use super::settings::{SettingData, ToolSetting};
+use super::{ResolveContext, ResolvedAction, bounds, origin};
+use crate::exec::invocation::{Action, Endpoints, Http, MaskedText};
+use crate::exec::web::NetworkReach;
 use crate::item::json_path::JsonPath;
 use crate::item::tool::LoadedTool;
 use crate::item::wording::{did_you_mean, nearest, shown};
@@ -35,8 +35,8 @@ const MOST_RETRIES: u64 = 10;
 const MAX_SIZE: u64 = 10 * 1024 * 1024;
 
 /// State shared by the parts of a request while it is resolved.
-struct Maker<'m, 'c> {
-    context: &'m Context<'c>,
+struct RequestBuilder<'m, 'c> {
+    context: &'m ResolveContext<'c>,
     words: Vocabulary<'m>,
     used: Used,
     /// Secrets in the form in which they are sent.
@@ -45,13 +45,18 @@ struct Maker<'m, 'c> {
 
 /// For remote MCP servers: the headers including `auth`, and whether private addresses are allowed.
 pub(super) fn manners(
-    context: &Context<'_>,
+    context: &ResolveContext<'_>,
     owner: &LoadedTool,
     used: &mut Used,
     origins: &mut BTreeMap<String, String>,
-) -> Result<(Vec<(String, Text)>, bool), ResolveError> {
-    let words = context.words(owner, None)?;
-    let mut maker = Maker { context, words, used: Used::default(), encoded_secrets: Vec::new() };
+) -> Result<(Vec<(String, MaskedText)>, bool), ResolveError> {
+    let words = context.vocabulary(owner, None)?;
+    let mut maker = RequestBuilder {
+        context,
+        words,
+        used: Used::default(),
+        encoded_secrets: Vec::new(),
+    };
     let mut headers = Headers::default();
     maker.headers(&mut headers, origins)?;
     maker.auth(&mut headers, None, origins)?;
@@ -62,12 +67,17 @@ pub(super) fn manners(
 }
 
 pub(super) fn resolve(
-    context: &Context<'_>,
+    context: &ResolveContext<'_>,
     wanted_timeout: Option<f64>,
     origins: &mut BTreeMap<String, String>,
-) -> Result<Resolved, ResolveError> {
-    let words = context.words(context.tool, None)?;
-    let mut maker = Maker { context, words, used: Used::default(), encoded_secrets: Vec::new() };
+) -> Result<ResolvedAction, ResolveError> {
+    let words = context.vocabulary(context.tool, None)?;
+    let mut maker = RequestBuilder {
+        context,
+        words,
+        used: Used::default(),
+        encoded_secrets: Vec::new(),
+    };
 
     let method = maker.method(origins)?;
     let mut address = maker.address(origins)?;
@@ -90,7 +100,7 @@ pub(super) fn resolve(
     let max_size = maker.max_size(origins)?;
     let allow_private = maker.allow_private(origins)?;
 
-    let mut environment = Environment::scrubbed(context.around);
+    let mut environment = CallVariables::scrubbed(context.around);
     environment.declare(&context.requires.environment, context.around)?;
     let http = Http {
         method,
@@ -103,12 +113,16 @@ pub(super) fn resolve(
         retries,
         max_size,
         allow_private,
-        reach: Reach::Public,
+        reach: NetworkReach::Public,
         endpoints: Endpoints::default(),
         encoded_secrets: maker.encoded_secrets,
         environment: environment.values,
     };
-    Ok(Resolved { action: Action::Http(Box::new(http)), timeout, variables: maker.used.variables })
+    Ok(ResolvedAction {
+        action: Action::Http(Box::new(http)),
+        timeout,
+        variables: maker.used.variables,
+    })
 }
 
 /// Whether parameters go into the query for this method.
@@ -116,17 +130,8 @@ fn has_no_body(method: &str) -> bool {
     matches!(method, "GET" | "HEAD" | "DELETE" | "OPTIONS")
 }
 
-fn wrong(setting: &Setting<'_>, field: &str, reason: impl Into<String>, hint: impl Into<String>) -> ResolveError {
-    ResolveError::Setting {
-        field: field.to_owned(),
-        reason: reason.into(),
-        hint: hint.into(),
-        at: Some(Box::new(setting.source.origin())),
-    }
-}
-
-impl<'c> Maker<'_, 'c> {
-    fn find(&self, key: &str) -> Option<&'c Setting<'c>> {
+impl<'c> RequestBuilder<'_, 'c> {
+    fn find(&self, key: &str) -> Option<&'c ToolSetting<'c>> {
         self.context.settings.find(key)
     }
 
@@ -138,12 +143,16 @@ impl<'c> Maker<'_, 'c> {
         let known = || format!("use one of {}", METHODS.join(", "));
         let Some(text) = setting.as_text() else {
             let reason = format!("is {}; it must be a text", setting.type_name());
-            return Err(wrong(setting, "config.method", reason, known()));
+            return Err(setting.error("config.method", reason, known()));
         };
         let method = text.trim().to_ascii_uppercase();
         if !METHODS.contains(&method.as_str()) {
             let reason = format!("is `{}`, which is not a method", shown(text));
-            return Err(wrong(setting, "config.method", reason, did_you_mean(nearest(&method, METHODS), &known())));
+            return Err(setting.error(
+                "config.method",
+                reason,
+                did_you_mean(nearest(&method, METHODS), &known()),
+            ));
         }
         origins.insert("action.method".to_owned(), setting.source.describe());
         Ok(method)
@@ -156,25 +165,48 @@ impl<'c> Maker<'_, 'c> {
         origins: &mut BTreeMap<String, String>,
     ) -> Result<std::time::Duration, ResolveError> {
         let mut wanted = wanted;
-        if let Some(seconds) =
-            self.words.parameters.get("timeout").filter(|_| !self.used.parameters.contains("timeout"))
+        if let Some(seconds) = self
+            .words
+            .parameters
+            .get("timeout")
+            .filter(|_| !self.used.parameters.contains("timeout"))
             && let Some(seconds) = seconds.as_f64().filter(|seconds| *seconds > 0.0)
         {
             self.used.parameters.insert("timeout".to_owned());
             wanted = Some(seconds);
         }
-        bounds::timeout(self.context.settings, bounds::HTTP, wanted, &self.words, &mut self.used, origins)
+        bounds::timeout(
+            self.context.settings,
+            bounds::HTTP,
+            wanted,
+            &self.words,
+            &mut self.used,
+            origins,
+        )
     }
 
-    fn transform(&mut self, origins: &mut BTreeMap<String, String>) -> Result<Option<String>, ResolveError> {
-        let Some(setting) = self.find("response_transform") else { return Ok(None) };
+    fn transform(
+        &mut self,
+        origins: &mut BTreeMap<String, String>,
+    ) -> Result<Option<String>, ResolveError> {
+        let Some(setting) = self.find("response_transform") else {
+            return Ok(None);
+        };
         let field = "config.response_transform";
         let hint = "write a JSONPath, e.g. `$.items[0].name`";
         let Some(text) = setting.as_text() else {
-            return Err(wrong(setting, field, format!("is {}; it must be a text", setting.type_name()), hint));
+            return Err(setting.error(
+                field,
+                format!("is {}; it must be a text", setting.type_name()),
+                hint,
+            ));
         };
         JsonPath::parse(text).map_err(|reason| {
-            wrong(setting, field, format!("is `{}`, which is not a JSONPath: {reason}", shown(text)), hint)
+            setting.error(
+                field,
+                format!("is `{}`, which is not a JSONPath: {reason}", shown(text)),
+                hint,
+            )
         })?;
         origins.insert("action.transform".to_owned(), setting.source.describe());
         Ok(Some(text.trim().to_owned()))
@@ -182,23 +214,27 @@ impl<'c> Maker<'_, 'c> {
 
     /// `retries: 3`, `retry: 3` or `retry: {max_attempts: 4}`, which includes the first attempt.
     fn retries(&self, origins: &mut BTreeMap<String, String>) -> Result<u32, ResolveError> {
-        let found = ["retries", "retry"].iter().find_map(|key| Some((format!("config.{key}"), self.find(key)?)));
+        let found = ["retries", "retry"]
+            .iter()
+            .find_map(|key| Some((format!("config.{key}"), self.find(key)?)));
         let Some((field, setting)) = found else {
             origins.insert("action.retries".to_owned(), "default".to_owned());
             return Ok(RETRIES);
         };
         let hint = format!("write a whole number from 0 to {MOST_RETRIES}");
-        let number = |setting: &Setting<'_>| match &setting.data {
-            Held::Scalar(Value::Number(number)) => number.as_u64(),
-            Held::Scalar(Value::Bool(false)) => Some(0),
+        let number = |setting: &ToolSetting<'_>| match &setting.data {
+            SettingData::Scalar(Value::Number(number)) => number.as_u64(),
+            SettingData::Scalar(Value::Bool(false)) => Some(0),
             _ => None,
         };
         let count = match &setting.data {
-            Held::Map(entries) => {
+            SettingData::Map(entries) => {
                 let mut count = Some(u64::from(RETRIES));
                 for (name, value) in entries {
                     count = match name.as_str() {
-                        "max_attempts" | "attempts" => number(value).and_then(|attempts| attempts.checked_sub(1)),
+                        "max_attempts" | "attempts" => {
+                            number(value).and_then(|attempts| attempts.checked_sub(1))
+                        }
                         "max_retries" | "retries" | "max" => number(value),
                         // The backoff is fixed: double each time, or as long as the server asks
                         // for.
@@ -206,7 +242,11 @@ impl<'c> Maker<'_, 'c> {
                         other => {
                             let meant = nearest(other, ["max_attempts", "retries", "backoff"]);
                             let hint = did_you_mean(meant, "known are max_attempts and retries");
-                            return Err(wrong(value, &format!("{field}.{other}"), "is not a setting", hint));
+                            return Err(value.error(
+                                format!("{field}.{other}"),
+                                "is not a setting",
+                                hint,
+                            ));
                         }
                     };
                 }
@@ -214,9 +254,11 @@ impl<'c> Maker<'_, 'c> {
             }
             _ => number(setting),
         };
-        let count = count.filter(|count| *count <= MOST_RETRIES).and_then(|count| u32::try_from(count).ok());
+        let count = count
+            .filter(|count| *count <= MOST_RETRIES)
+            .and_then(|count| u32::try_from(count).ok());
         let Some(count) = count else {
-            return Err(wrong(setting, &field, "is not how often to try again", hint));
+            return Err(setting.error(&field, "is not how often to try again", hint));
         };
         origins.insert("action.retries".to_owned(), setting.source.describe());
         Ok(count)
@@ -228,12 +270,16 @@ impl<'c> Maker<'_, 'c> {
             return Ok(MAX_SIZE);
         };
         let bytes = match &setting.data {
-            Held::Scalar(Value::Number(number)) => number.as_u64(),
+            SettingData::Scalar(Value::Number(number)) => number.as_u64(),
             _ => None,
         };
         let Some(bytes) = bytes.filter(|bytes| (1..=MAX_SIZE).contains(bytes)) else {
             let hint = format!("write how many bytes of an answer are taken, at most {MAX_SIZE}");
-            return Err(wrong(setting, "config.max_size", "is not a number of bytes that can be taken", hint));
+            return Err(setting.error(
+                "config.max_size",
+                "is not a number of bytes that can be taken",
+                hint,
+            ));
         };
         origins.insert("action.max_size".to_owned(), setting.source.describe());
         Ok(bytes)
@@ -244,9 +290,9 @@ impl<'c> Maker<'_, 'c> {
             origins.insert("action.allow_private".to_owned(), "default".to_owned());
             return Ok(false);
         };
-        let Held::Scalar(Value::Bool(allowed)) = setting.data else {
+        let SettingData::Scalar(Value::Bool(allowed)) = setting.data else {
             let reason = format!("is {}; it must be a boolean", setting.type_name());
-            return Err(wrong(setting, "config.allow_private", reason, "write `true` or `false`"));
+            return Err(setting.error("config.allow_private", reason, "write `true` or `false`"));
         };
         origins.insert("action.allow_private".to_owned(), setting.source.describe());
         Ok(allowed)
@@ -259,9 +305,14 @@ impl<'c> Maker<'_, 'c> {
         headers: &Headers,
         address: &mut address::Address,
         origins: &mut BTreeMap<String, String>,
-    ) -> Option<body::Content> {
-        let is_left = |name: &str, value: &Value| !value.is_null() && !self.used.parameters.contains(name);
-        let left = self.context.parameters.iter().filter(|(name, value)| is_left(name, value));
+    ) -> Option<body::ResolvedBody> {
+        let is_left =
+            |name: &str, value: &Value| !value.is_null() && !self.used.parameters.contains(name);
+        let left = self
+            .context
+            .parameters
+            .iter()
+            .filter(|(name, value)| is_left(name, value));
         let left: Vec<(&String, &Value)> = left.collect();
         if has_no_body(method) {
             for (name, value) in left {
@@ -273,7 +324,9 @@ impl<'c> Maker<'_, 'c> {
             Some((_, payload)) => ((*payload).clone(), "parameter payload"),
             None if left.is_empty() => return None,
             None => {
-                let all = left.into_iter().map(|(name, value)| (name.clone(), value.clone()));
+                let all = left
+                    .into_iter()
+                    .map(|(name, value)| (name.clone(), value.clone()));
                 (Value::Object(all.collect()), "parameters")
             }
         };
@@ -282,7 +335,7 @@ impl<'c> Maker<'_, 'c> {
     }
 
     /// The `url` setting, which every tool of this kind needs.
-    fn url(&self) -> Result<&'c Setting<'c>, ResolveError> {
+    fn url(&self) -> Result<&'c ToolSetting<'c>, ResolveError> {
         self.find("url").ok_or_else(|| ResolveError::NothingToRun {
             id: self.context.tool.manifest.tool_id.clone(),
             missing: "config.url",

@@ -10,10 +10,11 @@ use serde_json::{Map, Value};
 
 use super::environment::is_public;
 use super::error::ResolveError;
-use super::settings::Source;
-use super::{Surroundings, as_text};
-use crate::exec::invocation::Text;
+use super::settings::SettingOrigin;
+use super::{CallEnvironment, as_text};
+use crate::exec::invocation::MaskedText;
 use crate::item::params::ParamProblem;
+use crate::item::store::Layer;
 use crate::item::tool::ToolManifest;
 use crate::item::wording::{did_you_mean, nearest};
 
@@ -22,15 +23,15 @@ use crate::item::wording::{did_you_mean, nearest};
 pub(super) struct Vocabulary<'c> {
     pub(super) manifest: &'c ToolManifest,
     pub(super) parameters: &'c Map<String, Value>,
-    pub(super) around: &'c Surroundings,
+    pub(super) around: &'c CallEnvironment,
     pub(super) script: Option<String>,
     pub(super) tool_dir: String,
 }
 
 /// A text with its placeholders filled in.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Filled {
-    pub(super) text: Text,
+pub(super) struct FilledText {
+    pub(super) text: MaskedText,
     /// The inserted parameters.
     pub(super) parameters: Vec<String>,
     /// The inserted variables.
@@ -42,9 +43,14 @@ pub(super) struct Filled {
     pub(super) leading: Option<String>,
 }
 
-impl Filled {
-    pub(super) fn origin(&self, source: &Source<'_>) -> String {
+impl FilledText {
+    pub(super) fn origin(&self, source: &SettingOrigin<'_>) -> String {
         self.whole.clone().unwrap_or_else(|| source.describe())
+    }
+
+    /// Whether a built-in tool gave the text.
+    pub(super) fn is_built_in(&self, source: &SettingOrigin<'_>) -> bool {
+        self.whole.is_none() && source.link.layer == Layer::Builtin
     }
 }
 
@@ -57,7 +63,7 @@ pub(super) struct Used {
 }
 
 impl Used {
-    pub(super) fn add(&mut self, filled: &Filled) {
+    pub(super) fn add(&mut self, filled: &FilledText) {
         self.parameters.extend(filled.parameters.iter().cloned());
         self.variables.extend(filled.variables.iter().cloned());
         self.script |= filled.script;
@@ -68,19 +74,22 @@ impl Used {
 enum Piece<'t> {
     Literal(&'t str),
     Parameter(&'t str),
-    Variable { name: &'t str, default: Option<&'t str> },
+    Variable {
+        name: &'t str,
+        default: Option<&'t str>,
+    },
     Malformed(&'t str),
 }
 
 /// A value that is about to be inserted.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Given<'g> {
+pub(super) enum PlaceholderValue<'g> {
     Parameter(&'g Value),
     /// From the environment, or a default.
     Variable(&'g str),
 }
 
-impl Given<'_> {
+impl PlaceholderValue<'_> {
     /// The value as text; lists and objects as JSON.
     pub(super) fn text(&self) -> String {
         match self {
@@ -91,12 +100,17 @@ impl Given<'_> {
 }
 
 /// Formats a value for its position, given the text before it; an error says why it does not fit.
-pub(super) type Put<'p> = dyn FnMut(&str, Given<'_>) -> Result<String, String> + 'p;
+pub(super) type Put<'p> = dyn FnMut(&str, PlaceholderValue<'_>) -> Result<String, String> + 'p;
 
 impl Vocabulary<'_> {
     /// Fills in all placeholders; `None` for a text that is exactly one parameter which was not
     /// given.
-    pub(super) fn fill(&self, text: &str, field: &str, source: &Source<'_>) -> Result<Option<Filled>, ResolveError> {
+    pub(super) fn fill(
+        &self,
+        text: &str,
+        field: &str,
+        source: &SettingOrigin<'_>,
+    ) -> Result<Option<FilledText>, ResolveError> {
         self.fill_with(text, field, source, &mut |_, given| Ok(given.text()))
     }
 
@@ -105,9 +119,9 @@ impl Vocabulary<'_> {
         &self,
         text: &str,
         field: &str,
-        source: &Source<'_>,
+        source: &SettingOrigin<'_>,
         put: &mut Put<'_>,
-    ) -> Result<Option<Filled>, ResolveError> {
+    ) -> Result<Option<FilledText>, ResolveError> {
         let wrong = |name: &str, reason: String| ResolveError::Parameters {
             id: self.manifest.tool_id.clone(),
             problems: vec![ParamProblem {
@@ -125,51 +139,72 @@ impl Vocabulary<'_> {
         };
         let pieces = pieces(text);
         let alone = pieces.len() == 1;
-        let mut filled = Filled::default();
+        let mut filled = FilledText::default();
         for (at, piece) in pieces.iter().enumerate() {
             match *piece {
-                Piece::Literal(literal) => filled.text.push(&Text::plain(literal)),
+                Piece::Literal(literal) => filled.text.push(&MaskedText::plain(literal)),
                 Piece::Malformed(written) => {
-                    let hint = "write `${NAME}` or `${NAME:-default}`; `${{` is a plain `${`".to_owned();
-                    return Err(fault(written.to_owned(), "is no placeholder", hint));
+                    let hint =
+                        "write `${NAME}` or `${NAME:-default}`; `${{` is a plain `${`".to_owned();
+                    return Err(fault(written.to_owned(), "is not a placeholder", hint));
                 }
                 Piece::Variable { name, default } => {
                     filled.variables.push(name.to_owned());
                     let text = self.variable(name, default).map_err(|reason| {
-                        fault(format!("${{{name}}}"), reason, format!("set `{name}`, or write `${{{name}:-default}}`"))
+                        fault(
+                            format!("${{{name}}}"),
+                            reason,
+                            format!("set `{name}`, or write `${{{name}:-default}}`"),
+                        )
                     })?;
-                    let value = put(&filled.text.value, Given::Variable(&text.value)).map_err(|reason| {
-                        fault(format!("${{{name}}}"), &reason, format!("set `{name}` to another value"))
-                    })?;
-                    filled.text.push(&if text.has_secret() { Text::secret(value) } else { Text::plain(value) });
+                    let value = put(&filled.text.value, PlaceholderValue::Variable(&text.value))
+                        .map_err(|reason| {
+                            fault(
+                                format!("${{{name}}}"),
+                                &reason,
+                                format!("set `{name}` to another value"),
+                            )
+                        })?;
+                    filled.text.push(&if text.has_secret() {
+                        MaskedText::secret(value)
+                    } else {
+                        MaskedText::plain(value)
+                    });
                     filled.whole = alone.then(|| format!("environment variable {name}"));
                 }
-                Piece::Parameter(name) => match self.parameters.get(name).filter(|value| !value.is_null()) {
-                    Some(value) => {
-                        filled.parameters.push(name.to_owned());
-                        if at == 0 && !value.is_number() {
-                            filled.leading = Some(name.to_owned());
-                        }
-                        let text =
-                            put(&filled.text.value, Given::Parameter(value)).map_err(|reason| wrong(name, reason))?;
-                        filled.text.push(&Text::plain(text));
-                        filled.whole = alone.then(|| format!("parameter {name}"));
-                    }
-                    None if self.declares(name) && alone => return Ok(None),
-                    None if self.declares(name) => {
-                        let hint = "give it, or give it a default in the tool".to_owned();
-                        return Err(fault(format!("{{{name}}}"), "is a parameter that was not given", hint));
-                    }
-                    None => match self.known_word(name) {
+                Piece::Parameter(name) => {
+                    match self.parameters.get(name).filter(|value| !value.is_null()) {
                         Some(value) => {
-                            filled.script |= is_script(name);
-                            let text = put(&filled.text.value, Given::Parameter(&Value::String(value)))
+                            filled.parameters.push(name.to_owned());
+                            if at == 0 && !value.is_number() {
+                                filled.leading = Some(name.to_owned());
+                            }
+                            let text = put(&filled.text.value, PlaceholderValue::Parameter(value))
                                 .map_err(|reason| wrong(name, reason))?;
-                            filled.text.push(&Text::plain(text));
+                            filled.text.push(&MaskedText::plain(text));
+                            filled.whole = alone.then(|| format!("parameter {name}"));
                         }
-                        None => return Err(self.unknown(name, &fault)),
-                    },
-                },
+                        None if self.declares(name) && alone => return Ok(None),
+                        None if self.declares(name) => {
+                            let hint = "give it, or give it a default in the tool".to_owned();
+                            return Err(fault(
+                                format!("{{{name}}}"),
+                                "is a parameter that was not given",
+                                hint,
+                            ));
+                        }
+                        None => {
+                            let Some(value) = self.known_word(name) else {
+                                return Err(self.unknown(name, &fault));
+                            };
+                            filled.script |= is_script(name);
+                            let value = Value::String(value);
+                            let text = put(&filled.text.value, PlaceholderValue::Parameter(&value))
+                                .map_err(|reason| wrong(name, reason))?;
+                            filled.text.push(&MaskedText::plain(text));
+                        }
+                    }
+                }
             }
         }
         Ok(Some(filled))
@@ -177,22 +212,37 @@ impl Vocabulary<'_> {
 
     /// Whether a parameter can be any text, unlike numbers and booleans.
     pub(super) fn is_text(&self, name: &str) -> bool {
-        self.parameters.get(name).is_some_and(|value| !value.is_number() && !value.is_boolean())
+        self.parameters
+            .get(name)
+            .is_some_and(|value| !value.is_number() && !value.is_boolean())
     }
 
     fn declares(&self, name: &str) -> bool {
-        self.manifest.parameters.iter().any(|parameter| parameter.name == name) || self.parameters.contains_key(name)
+        self.manifest
+            .parameters
+            .iter()
+            .any(|parameter| parameter.name == name)
+            || self.parameters.contains_key(name)
     }
 
-    fn variable(&self, name: &str, default: Option<&str>) -> Result<Text, &'static str> {
-        match (self.around.environment.get(std::ffi::OsStr::new(name)), default) {
+    fn variable(&self, name: &str, default: Option<&str>) -> Result<MaskedText, &'static str> {
+        match (
+            self.around.environment.get(std::ffi::OsStr::new(name)),
+            default,
+        ) {
             // As in a shell, the default also replaces an empty value.
-            (Some(value), Some(default)) if value.is_empty() => Ok(Text::plain(default)),
-            (None, Some(default)) => Ok(Text::plain(default)),
+            (Some(value), Some(default)) if value.is_empty() => Ok(MaskedText::plain(default)),
+            (None, Some(default)) => Ok(MaskedText::plain(default)),
             (None, None) => Err("is a variable that is not set"),
             (Some(value), _) => {
-                let value = value.to_str().ok_or("is a variable whose value is not valid Unicode")?;
-                Ok(if is_public(name) { Text::plain(value) } else { Text::secret(value) })
+                let value = value
+                    .to_str()
+                    .ok_or("is a variable whose value is not valid Unicode")?;
+                Ok(if is_public(name) {
+                    MaskedText::plain(value)
+                } else {
+                    MaskedText::secret(value)
+                })
             }
         }
     }
@@ -207,17 +257,34 @@ impl Vocabulary<'_> {
         }
     }
 
-    fn unknown(&self, name: &str, fault: &impl Fn(String, &str, String) -> ResolveError) -> ResolveError {
+    fn unknown(
+        &self,
+        name: &str,
+        fault: &impl Fn(String, &str, String) -> ResolveError,
+    ) -> ResolveError {
         let written = format!("{{{name}}}");
         if is_script(name) {
-            return fault(written, "stands for a script, and this tool has none", "add `config.entrypoint`".to_owned());
+            return fault(
+                written,
+                "stands for a script, and this tool has none",
+                "add `config.entrypoint`".to_owned(),
+            );
         }
-        let known = self.manifest.parameters.iter().map(|parameter| parameter.name.as_str());
+        let known = self
+            .manifest
+            .parameters
+            .iter()
+            .map(|parameter| parameter.name.as_str());
         let known = known.chain(self.parameters.keys().map(String::as_str));
         let known = known.chain(["entrypoint", "params_json", "project_path", "tool_dir"]);
         let meant = nearest(name, known).map(|name| format!("{{{name}}}"));
-        let otherwise = format!("declare a parameter of that name, or write `{{{{{name}}}}}` for plain braces");
-        fault(written, "is not a parameter of the tool", did_you_mean(meant.as_deref(), &otherwise))
+        let otherwise =
+            format!("declare a parameter of that name, or write `{{{{{name}}}}}` for plain braces");
+        fault(
+            written,
+            "is not a parameter of the tool",
+            did_you_mean(meant.as_deref(), &otherwise),
+        )
     }
 }
 
@@ -268,7 +335,10 @@ fn name(after_brace: &str) -> Option<&str> {
 }
 
 fn variable(from: &str) -> (Piece<'_>, usize) {
-    let Some((inside, _)) = from.strip_prefix("${").and_then(|inside| inside.split_once('}')) else {
+    let Some((inside, _)) = from
+        .strip_prefix("${")
+        .and_then(|inside| inside.split_once('}'))
+    else {
         return (Piece::Malformed(from), from.len());
     };
     let length = inside.len() + 3;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use super::error::ResolveError;
-use super::settings::{Held, Settings};
-use crate::exec::invocation::{Beside, Python, Script};
+use super::settings::{SettingData, ToolSettings};
+use crate::encoding::hex;
+use crate::exec::invocation::{Beside, Python, ScriptFile};
 use crate::item::finding::{Findings, Strength};
-use crate::item::signature::hex;
 use crate::item::source::{MAX_TEXT, read_bytes};
 use crate::item::store::Roots;
 use crate::item::tool::{LoadedTool, python};
@@ -18,7 +18,7 @@ use crate::item::wording::shown;
 
 #[derive(Debug)]
 pub(super) struct Entrypoint {
-    pub(super) script: Script,
+    pub(super) script: ScriptFile,
     pub(super) path: String,
     bytes: Vec<u8>,
 }
@@ -30,18 +30,30 @@ pub(super) fn read(tool: &LoadedTool, roots: &Roots) -> Result<Option<Entrypoint
         ResolveError::Entrypoint(finding)
     })?;
     let Some(file) = found else { return Ok(None) };
-    let bytes = read_bytes(&file, MAX_TEXT)
-        .map_err(|source| ResolveError::Unreadable { path: roots.display(&file), source })?;
-    let path = file.to_str().ok_or_else(|| ResolveError::NotUnicode(roots.display(&file)))?.to_owned();
-    let script = Script { path: file, sha256: hex(&Sha256::digest(&bytes)) };
-    Ok(Some(Entrypoint { script, path, bytes }))
+    let bytes = read_bytes(&file, MAX_TEXT).map_err(|source| ResolveError::Unreadable {
+        path: roots.display(&file),
+        source,
+    })?;
+    let path = file
+        .to_str()
+        .ok_or_else(|| ResolveError::NotUnicode(roots.display(&file)))?
+        .to_owned();
+    let script = ScriptFile {
+        path: file,
+        sha256: hex(&Sha256::digest(&bytes)),
+    };
+    Ok(Some(Entrypoint {
+        script,
+        path,
+        bytes,
+    }))
 }
 
 impl Entrypoint {
     /// What Python needs to run it.
     pub(super) fn python(
         &self,
-        settings: &Settings<'_>,
+        settings: &ToolSettings<'_>,
         tools: &[&LoadedTool],
         roots: &Roots,
     ) -> Result<Python, ResolveError> {
@@ -51,11 +63,14 @@ impl Entrypoint {
                 dependencies.push(dependency.clone());
             }
         }
-        let venv = match settings.find("venv").map(|setting| (&setting.data, setting)) {
+        let venv = match settings
+            .find("venv")
+            .map(|setting| (&setting.data, setting))
+        {
             None => !dependencies.is_empty(),
-            Some((Held::Scalar(serde_json::Value::Bool(wanted)), _)) => *wanted,
+            Some((SettingData::Scalar(serde_json::Value::Bool(wanted)), _)) => *wanted,
             // Older files describe the environment here; doing so requests one.
-            Some((Held::Map(_), _)) => true,
+            Some((SettingData::Map(_), _)) => true,
             Some((_, setting)) => {
                 return Err(ResolveError::Setting {
                     field: "config.venv".to_owned(),
@@ -71,7 +86,11 @@ impl Entrypoint {
             venv,
             dependencies,
             lib_imports: lib_imports(settings, roots)?,
-            beside: if has_folder { Beside::Own } else { Beside::Others },
+            beside: if has_folder {
+                Beside::Own
+            } else {
+                Beside::Others
+            },
         })
     }
 
@@ -86,17 +105,30 @@ impl Entrypoint {
 }
 
 /// The modules of `.ai/tools/lib/` that a script may import.
-fn lib_imports(settings: &Settings<'_>, roots: &Roots) -> Result<BTreeMap<String, PathBuf>, ResolveError> {
-    let Some(setting) = settings.find("lib_imports") else { return Ok(BTreeMap::new()) };
-    let wrong = |field: &str, reason: String, hint: String, at: &super::settings::Setting<'_>| ResolveError::Setting {
-        field: field.to_owned(),
-        reason,
-        hint,
-        at: Some(Box::new(at.source.origin())),
+fn lib_imports(
+    settings: &ToolSettings<'_>,
+    roots: &Roots,
+) -> Result<BTreeMap<String, PathBuf>, ResolveError> {
+    let Some(setting) = settings.find("lib_imports") else {
+        return Ok(BTreeMap::new());
     };
-    let Held::List(names) = &setting.data else {
+    let wrong =
+        |field: &str, reason: String, hint: String, at: &super::settings::ToolSetting<'_>| {
+            ResolveError::Setting {
+                field: field.to_owned(),
+                reason,
+                hint,
+                at: Some(Box::new(at.source.origin())),
+            }
+        };
+    let SettingData::List(names) = &setting.data else {
         let reason = format!("is {}; it must be a list", setting.type_name());
-        return Err(wrong("config.lib_imports", reason, "e.g. `lib_imports: [helpers]`".to_owned(), setting));
+        return Err(wrong(
+            "config.lib_imports",
+            reason,
+            "e.g. `lib_imports: [helpers]`".to_owned(),
+            setting,
+        ));
     };
     let mut imports = BTreeMap::new();
     for (at, element) in names.iter().enumerate() {
@@ -115,9 +147,18 @@ fn lib_imports(settings: &Settings<'_>, roots: &Roots) -> Result<BTreeMap<String
 }
 
 fn find_module(name: &str, roots: &Roots) -> Option<PathBuf> {
-    let libs = [&roots.project, &roots.user].into_iter().flatten().map(|root| root.join(".ai/tools/lib"));
+    let libs = [&roots.project, &roots.user]
+        .into_iter()
+        .flatten()
+        .map(|root| root.join(".ai/tools/lib"));
     // A package is its `__init__.py`; a namespace package is its folder.
-    let places = |lib: &Path| [lib.join(format!("{name}.py")), lib.join(name).join("__init__.py"), lib.join(name)];
+    let places = |lib: &Path| {
+        [
+            lib.join(format!("{name}.py")),
+            lib.join(name).join("__init__.py"),
+            lib.join(name),
+        ]
+    };
     libs.flat_map(|lib| places(&lib).map(|path| (path, lib.clone())))
         .filter(|(path, lib): &(PathBuf, PathBuf)| !crate::item::source::leaves(path, lib))
         .map(|(path, _)| path)
@@ -125,5 +166,9 @@ fn find_module(name: &str, roots: &Roots) -> Option<PathBuf> {
 }
 
 fn is_module(path: &Path) -> bool {
-    if path.extension().is_some() { path.is_file() } else { path.is_dir() }
+    if path.extension().is_some() {
+        path.is_file()
+    } else {
+        path.is_dir()
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::exec::invocation::{Limits, Process, Text};
+use crate::exec::invocation::{MaskedText, Process, ResourceLimits};
 use crate::item::finding::Strength;
 use crate::item::store::ItemKind;
 use crate::problem::Explain as _;
@@ -29,7 +29,9 @@ pub(super) struct Project {
 
 impl Project {
     pub(super) fn new(files: &[(&str, &str)]) -> Self {
-        let project = Self { folder: tempfile::tempdir().unwrap() };
+        let project = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
         for (path, text) in files {
             let path = project.root().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -42,8 +44,18 @@ impl Project {
         self.folder.path()
     }
 
-    pub(super) fn try_lower(&self, id: &str, call: &Call) -> Result<Invocation, ResolveError> {
-        let store = ItemStore::open(Roots { project: Some(self.root().to_path_buf()), user: None }, Strength::Lenient);
+    pub(super) fn try_lower(
+        &self,
+        id: &str,
+        call: &CallRequest,
+    ) -> Result<Invocation, ResolveError> {
+        let store = ItemStore::open(
+            Roots {
+                project: Some(self.root().to_path_buf()),
+                user: None,
+            },
+            Strength::Lenient,
+        );
         let environment = [
             ("PATH", "relative:/usr/bin::/bin"),
             ("HOME", "/home/user"),
@@ -55,12 +67,20 @@ impl Project {
             ("TOKEN", "s3cret"),
             ("EMPTY", ""),
         ];
-        let around = Surroundings {
+        let around = CallEnvironment {
             root: self.root().to_path_buf(),
             home: None,
-            environment: environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            environment: environment
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
         };
-        resolve_call(&store, store.find(ItemKind::Tool, id).unwrap(), call, &around)
+        resolve_call(
+            &store,
+            store.find(ItemKind::Tool, id).unwrap(),
+            call,
+            &around,
+        )
     }
 
     pub(super) fn resolve(&self, id: &str, parameters: Value) -> Invocation {
@@ -72,17 +92,29 @@ impl Project {
         self.refused(id, &call(parameters))
     }
 
-    pub(super) fn refused(&self, id: &str, call: &Call) -> String {
+    pub(super) fn refused(&self, id: &str, call: &CallRequest) -> String {
         let err = self.try_lower(id, call).unwrap_err();
-        let place = err.place().map(|at| format!("\n--> {}:{}", at.file.display(), at.line)).unwrap_or_default();
-        let text = format!("{}: {err}{place}\nhint: {}", err.code(), err.hint().map(String::from).unwrap_or_default());
+        let place = err
+            .place()
+            .map(|at| format!("\n--> {}:{}", at.file.display(), at.line))
+            .unwrap_or_default();
+        let text = format!(
+            "{}: {err}{place}\nhint: {}",
+            err.code(),
+            err.hint().map(String::from).unwrap_or_default()
+        );
         text.replace(self.root().to_str().unwrap(), "[ROOT]")
     }
 }
 
-pub(super) fn call(parameters: Value) -> Call {
-    let Value::Object(parameters) = parameters else { panic!("parameters are an object") };
-    Call { command: None, parameters }
+pub(super) fn call(parameters: Value) -> CallRequest {
+    let Value::Object(parameters) = parameters else {
+        panic!("parameters are an object")
+    };
+    CallRequest {
+        command: None,
+        parameters,
+    }
 }
 
 pub(super) fn process(invocation: &Invocation) -> &Process {
@@ -90,7 +122,11 @@ pub(super) fn process(invocation: &Invocation) -> &Process {
 }
 
 pub(super) fn arguments(invocation: &Invocation) -> Vec<&str> {
-    process(invocation).arguments.iter().map(|argument| argument.value.as_str()).collect()
+    process(invocation)
+        .arguments
+        .iter()
+        .map(|argument| argument.value.as_str())
+        .collect()
 }
 
 /// A tool that runs a program, with these further lines of config.

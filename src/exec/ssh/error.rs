@@ -37,7 +37,7 @@ pub enum SshError {
     #[error("`ssh-keygen` did not sign with `{}`: {reason}", .key.display())]
     NotSigned { key: PathBuf, reason: String },
     /// A signal or the client asked to stop.
-    #[error("interrupted while `ssh-keygen` was at work")]
+    #[error("interrupted while `ssh-keygen` was running")]
     Interrupted,
     #[error("`ssh-keygen` took more than {} s", .0.as_secs())]
     TooLong(Duration),
@@ -52,7 +52,9 @@ impl Explain for SshError {
         match self {
             Self::NoProgram | Self::TooOld => Code::SshKeygenMissing,
             Self::NoKey { .. } | Self::NotAKey(_) => Code::InvalidKey,
-            Self::OpenToOthers(_) | Self::NoPrivateHalf(_) | Self::Locked(_) | Self::Refused(_) => Code::KeyNotUsable,
+            Self::OpenToOthers(_) | Self::NoPrivateHalf(_) | Self::Locked(_) | Self::Refused(_) => {
+                Code::KeyNotUsable
+            }
             Self::NotSigned { .. } | Self::TooLong(_) | Self::Files(_) => Code::SshKeygenFailed,
             Self::Interrupted => Code::Interrupted,
             Self::Subprocess(err) => err.code(),
@@ -82,7 +84,7 @@ impl Explain for SshError {
             }
             Self::Interrupted => return None,
             Self::Subprocess(err) => return err.hint(),
-            Self::Files(_) => "see that there is space in the folder for temporary files".into(),
+            Self::Files(_) => "check the disk space of the folder for temporary files".into(),
         };
         Some(hint)
     }
@@ -91,7 +93,10 @@ impl Explain for SshError {
 impl SshError {
     /// Finds the reason in the program's message.
     pub(super) fn not_signed(key: &Path, said: &str) -> Self {
-        let (said_any, key) = (|words: &[&str]| words.iter().any(|words| said.contains(words)), key.to_path_buf());
+        let (said_any, key) = (
+            |words: &[&str]| words.iter().any(|words| said.contains(words)),
+            key.to_path_buf(),
+        );
         if super::is_too_old(said) {
             Self::TooOld
         } else if said_any(&["incorrect passphrase"]) {
@@ -100,11 +105,21 @@ impl SshError {
             Self::Refused(key)
         } else if said_any(&["UNPROTECTED", "bad permissions"]) {
             Self::OpenToOthers(key)
-        } else if said_any(&["No private key found", "agent contains no identities", "agent failed"]) {
+        } else if said_any(&[
+            "No private key found",
+            "agent contains no identities",
+            "agent failed",
+        ]) {
             Self::NoPrivateHalf(key)
         } else {
-            let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-            Self::NotSigned { key, reason: shown(last.trim()) }
+            let last = said
+                .lines()
+                .rfind(|line| !line.trim().is_empty())
+                .unwrap_or("it said nothing");
+            Self::NotSigned {
+                key,
+                reason: shown(last.trim()),
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio, read, write};
 
-use super::{CommandLine, Outcome, Running, SubprocessError, Wiring};
+use super::{CommandLine, CommandOutcome, RunningCommand, SubprocessError, Wiring};
 use crate::exec::interrupt::Interrupts;
 use crate::exec::supervisor::{Capture, Captured, Stream};
 
@@ -22,7 +22,7 @@ const DRAINED: usize = 4 * 1024 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
-    pub outcome: Outcome,
+    pub outcome: CommandOutcome,
     pub stdout: Captured,
 }
 
@@ -36,7 +36,7 @@ pub fn converse<E: From<SubprocessError>>(
     on_start: impl FnOnce(u32) -> Result<(), E>,
     on_output: &mut dyn FnMut(Stream, &[u8]),
 ) -> Result<Conversation, E> {
-    let mut running = Running::start(command, Wiring::Pipes)?;
+    let mut running = RunningCommand::start(command, Wiring::Pipes)?;
     on_start(running.child.id())?;
     let mut pipes = Pipes {
         stdin: running.child.stdin.take().map(OwnedFd::from),
@@ -47,10 +47,18 @@ pub fn converse<E: From<SubprocessError>>(
         buffer: vec![0; 64 * 1024],
         on_output,
     };
-    pipes.prepare().map_err(|source| SubprocessError::Lost { program: command.program.clone(), source })?;
-    let outcome = running.end(command, interrupts, &mut |interrupts, limit| pipes.wait(interrupts, limit))?;
+    pipes.prepare().map_err(|source| SubprocessError::Lost {
+        program: command.program.clone(),
+        source,
+    })?;
+    let outcome = running.end(command, interrupts, &mut |interrupts, limit| {
+        pipes.wait(interrupts, limit)
+    })?;
     pipes.drain();
-    Ok(Conversation { outcome, stdout: pipes.kept.finish() })
+    Ok(Conversation {
+        outcome,
+        stdout: pipes.kept.finish(),
+    })
 }
 
 /// Our ends of a command's pipes; `None` after a stream has ended.
@@ -115,16 +123,23 @@ impl Pipes<'_> {
             (self.stdout.as_ref().map(AsFd::as_fd), PollFlags::IN),
             (self.stderr.as_ref().map(AsFd::as_fd), PollFlags::IN),
         ];
-        let mut waiting: Vec<PollFd<'_>> =
-            streams.iter().filter_map(|(fd, flags)| Some(PollFd::from_borrowed_fd((*fd)?, *flags))).collect();
+        let mut waiting: Vec<PollFd<'_>> = streams
+            .iter()
+            .filter_map(|(fd, flags)| Some(PollFd::from_borrowed_fd((*fd)?, *flags)))
+            .collect();
         match poll(&mut waiting, limit.as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Ready::default()),
             Err(err) => return Err(err.into()),
         }
         let mut answers = waiting.iter().map(|fd| !fd.revents().is_empty());
-        let [_, stdin, stdout, stderr] = streams.map(|(fd, _)| fd.is_some() && answers.next().unwrap_or_default());
-        Ok(Ready { stdin, stdout, stderr })
+        let [_, stdin, stdout, stderr] =
+            streams.map(|(fd, _)| fd.is_some() && answers.next().unwrap_or_default());
+        Ok(Ready {
+            stdin,
+            stdout,
+            stderr,
+        })
     }
 
     /// Writes as much input as the command accepts now.

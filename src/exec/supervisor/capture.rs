@@ -4,9 +4,8 @@
 
 use std::collections::VecDeque;
 
+use crate::encoding::hex;
 use sha2::{Digest, Sha256};
-
-use crate::item::signature::hex;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
@@ -29,7 +28,13 @@ pub(in crate::exec) struct Capture {
 impl Capture {
     /// Keeps `kept` bytes: one half from the start, one half from the end.
     pub(in crate::exec) fn new(kept: usize) -> Self {
-        Self { half: kept / 2, head: Vec::new(), tail: VecDeque::new(), total: 0, hash: Sha256::new() }
+        Self {
+            half: kept / 2,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            total: 0,
+            hash: Sha256::new(),
+        }
     }
 
     pub(in crate::exec) fn add(&mut self, bytes: &[u8]) {
@@ -38,7 +43,9 @@ impl Capture {
         let room = self.half - self.head.len();
         let (head, rest) = bytes.split_at(room.min(bytes.len()));
         self.head.extend_from_slice(head);
-        let rest = rest.get(rest.len().saturating_sub(self.half)..).unwrap_or_default();
+        let rest = rest
+            .get(rest.len().saturating_sub(self.half)..)
+            .unwrap_or_default();
         let excess = (self.tail.len() + rest.len()).saturating_sub(self.half);
         self.tail.drain(..excess.min(self.tail.len()));
         self.tail.extend(rest);
@@ -46,7 +53,12 @@ impl Capture {
 
     pub(in crate::exec) fn finish(self) -> Captured {
         let sha256 = hex(&self.hash.finalize());
-        Captured { head: self.head, tail: self.tail.into(), total: self.total, sha256 }
+        Captured {
+            head: self.head,
+            tail: self.tail.into(),
+            total: self.total,
+            sha256,
+        }
     }
 }
 
@@ -83,14 +95,22 @@ impl Captured {
 
 /// Drops a partial character at the end.
 fn without_cut_end(bytes: &[u8]) -> &[u8] {
-    let last = bytes.utf8_chunks().last().map(|chunk| chunk.invalid().len()).unwrap_or_default();
+    let last = bytes
+        .utf8_chunks()
+        .last()
+        .map(|chunk| chunk.invalid().len())
+        .unwrap_or_default();
     let cut = if last < 4 { last } else { 0 };
     bytes.get(..bytes.len() - cut).unwrap_or(bytes)
 }
 
 /// Drops a partial character at the start.
 fn without_cut_start(bytes: &[u8]) -> &[u8] {
-    let cut = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    let cut = bytes
+        .iter()
+        .take(3)
+        .take_while(|byte| **byte & 0xc0 == 0x80)
+        .count();
     bytes.get(cut..).unwrap_or(bytes)
 }
 

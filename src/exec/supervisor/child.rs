@@ -4,7 +4,6 @@
 //! of the tool is left. It has one thread and does little, so that little can fail.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
@@ -13,36 +12,38 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read, write};
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper, setsid, wait,
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper, setsid,
+    wait,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdout, stdin};
 
 use super::handover::receive_streams;
 use super::launch::{Launched, close_inherited, launch};
-use super::protocol::{End, Inbox, Order, Report};
+use super::protocol::{EndMessage, Inbox, SupervisorMessage, SupervisorOrder};
 use super::result::Incoming;
-use super::touched::Touched;
+use super::touched::{Touched, TouchedLog};
 use super::write_monitor::WriteMonitor;
 use super::{Farewell, STOP_GRACE, TIMEOUT_GRACE, Work};
+use crate::exec::isolation::kernel::Lock;
+use crate::exec::isolation::mounts::TerminalView;
 use crate::exec::process::{kill_below, signal_below};
 
 /// The session of a supervisor and its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seat {
+pub(super) enum SupervisorSession {
     /// A new session without a terminal.
     Apart,
     /// piton's session, with its terminal and streams.
     Terminal,
 }
 
-pub(super) fn serve(seat: Seat) -> ExitCode {
-    match Guard::begin(seat) {
-        Ok(Some(mut guard)) => guard.keep(),
-        // piton has closed the connection.
-        Ok(None) => {}
-        Err(_) => return ExitCode::FAILURE,
+/// Closes all descriptors but the standard streams, waits for work and does it.
+pub(super) fn serve(seat: SupervisorSession) -> std::io::Result<()> {
+    // Without work, piton has closed the connection.
+    if let Some(mut guard) = Guard::begin(seat)? {
+        guard.keep();
     }
-    ExitCode::SUCCESS
+    Ok(())
 }
 
 /// Why the tool is being ended.
@@ -54,7 +55,7 @@ enum Reason {
 
 /// A supervisor with its work.
 struct Guard {
-    seat: Seat,
+    seat: SupervisorSession,
     streams: Option<[OwnedFd; 3]>,
     inbox: Inbox,
     signals: SignalFd,
@@ -75,21 +76,26 @@ struct Guard {
 
 impl Guard {
     /// Sets up the process and waits for work; `None` when piton closes the connection.
-    fn begin(seat: Seat) -> std::io::Result<Option<Self>> {
+    fn begin(seat: SupervisorSession) -> std::io::Result<Option<Self>> {
         let null = close_inherited()?;
         // Block all signals: the tool would go on without its supervisor.
         SigSet::all().thread_block()?;
         let mut heard = SigSet::empty();
-        heard.extend([Caught::SIGCHLD, Caught::SIGTERM, Caught::SIGINT, Caught::SIGHUP]);
+        heard.extend([
+            Caught::SIGCHLD,
+            Caught::SIGTERM,
+            Caught::SIGINT,
+            Caught::SIGHUP,
+        ]);
         let signals = SignalFd::with_flags(&heard, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let streams = match seat {
             // It may already lead a session.
-            Seat::Apart => {
+            SupervisorSession::Apart => {
                 let _ = setsid();
                 None
             }
             // It was started in its own process group, so Ctrl-C does not reach it.
-            Seat::Terminal => match receive_streams(stdin())? {
+            SupervisorSession::Terminal => match receive_streams(stdin())? {
                 Some(streams) => Some(streams),
                 None => return Ok(None),
             },
@@ -97,8 +103,8 @@ impl Guard {
         set_child_subreaper(Some(getpid()))?;
         let mut inbox = Inbox::default();
         let work = loop {
-            match inbox.next().as_deref().map(Order::decode) {
-                Some(Some(Order::Work(work))) => break *work,
+            match inbox.next().as_deref().map(SupervisorOrder::decode) {
+                Some(Some(SupervisorOrder::Work(work))) => break *work,
                 Some(_) => return Ok(None),
                 None if !hear(&mut inbox) => return Ok(None),
                 None => {}
@@ -127,18 +133,42 @@ impl Guard {
     /// Runs the tool to its end and reports.
     fn keep(&mut self) {
         let started = Instant::now();
-        let launched = launch(&self.work, self.streams.as_ref());
+        // A log that cannot be opened was deleted, which means that nothing is known.
+        let log = self
+            .work
+            .log
+            .as_ref()
+            .and_then(|path| TouchedLog::open(path).ok());
+        let terminals = match self.seat {
+            SupervisorSession::Apart => TerminalView::Own,
+            SupervisorSession::Terminal => TerminalView::Users,
+        };
+        let confinement = self.work.confinement.as_ref();
+        let lock = confinement
+            .map(|confinement| Lock::new(confinement, terminals))
+            .transpose();
+        let launched =
+            lock.and_then(|lock| launch(&self.work, self.streams.as_ref(), lock.as_ref(), log));
         // Only the command may hold the streams: a pipe must end when the command closes it.
         self.streams = None;
         match launched {
-            Ok(Launched { pid, input, channel, monitor }) => {
+            Ok(Launched {
+                pid,
+                input,
+                channel,
+                monitor,
+            }) => {
                 self.tool = pid;
                 self.input = input;
                 self.incoming = channel.map(Incoming::new);
                 self.monitor = monitor;
-                tell(&Report::Started(pid));
+                send(&SupervisorMessage::Started(pid));
             }
-            Err(err) => return tell(&Report::Failed(err.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error()))),
+            Err(err) => {
+                return send(&SupervisorMessage::Failed(
+                    err.raw_os_error().unwrap_or(Errno::INVAL.raw_os_error()),
+                ));
+            }
         }
         // Only the tool may hold the streams: they must end when all its processes have closed
         // them.
@@ -154,28 +184,42 @@ impl Guard {
             incoming.take();
         }
         if let Some(report) = self.incoming.take().and_then(Incoming::finish) {
-            tell(&report);
+            send(&report);
         }
-        match self.monitor.take().map(WriteMonitor::finish) {
-            Some(Touched::Paths(paths)) => tell(&Report::Touched(paths)),
-            Some(Touched::Unknown(doubt)) => tell(&Report::Unwatched(doubt)),
-            Some(Touched::Everything) | None => {}
+        if let Some((touched, refused)) = self.monitor.take().map(WriteMonitor::finish) {
+            match touched {
+                Touched::Paths(paths) => send(&SupervisorMessage::Touched(paths)),
+                Touched::Unknown(doubt) => send(&SupervisorMessage::Unwatched(doubt)),
+                Touched::Everything => {}
+            }
+            if !refused.is_empty() {
+                send(&SupervisorMessage::Refused(refused));
+            }
         }
         let leftovers = killed.iter().filter(|pid| **pid != self.tool).count();
-        tell(&Report::Ended(self.end(started, u32::try_from(leftovers).unwrap_or(u32::MAX))));
+        send(&SupervisorMessage::Ended(
+            self.end(started, u32::try_from(leftovers).unwrap_or(u32::MAX)),
+        ));
     }
 
     /// Waits until all processes have ended.
     fn wait(&mut self, started: Instant) {
-        let mut deadline = self.work.timeout.and_then(|limit| started.checked_add(limit));
+        let mut deadline = self
+            .work
+            .timeout
+            .and_then(|limit| started.checked_add(limit));
         loop {
             self.reap();
             let is_due = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             match self.asked {
                 _ if self.is_deserted && self.work.farewell == Farewell::Kill => return,
-                None if self.is_deserted => deadline = self.ask_to_stop(Reason::Stopped, Signal::TERM, STOP_GRACE),
+                None if self.is_deserted => {
+                    deadline = self.ask_to_stop(Reason::Stopped, Signal::TERM, STOP_GRACE);
+                }
                 None if self.status.is_some() => return,
-                None if is_due => deadline = self.ask_to_stop(Reason::TimedOut, Signal::TERM, TIMEOUT_GRACE),
+                None if is_due => {
+                    deadline = self.ask_to_stop(Reason::TimedOut, Signal::TERM, TIMEOUT_GRACE);
+                }
                 Some(_) if self.is_alone || is_due => return,
                 _ => {}
             }
@@ -184,7 +228,10 @@ impl Guard {
                     None => self.ask_to_stop(Reason::Stopped, signal, STOP_GRACE),
                     Some(_) => Instant::now().checked_add(STOP_GRACE),
                 };
-                deadline = deadline.filter(|_| self.asked == Some(Reason::TimedOut)).min(sooner).or(sooner);
+                deadline = deadline
+                    .filter(|_| self.asked == Some(Reason::TimedOut))
+                    .min(sooner)
+                    .or(sooner);
             }
         }
     }
@@ -208,7 +255,9 @@ impl Guard {
                 None => PollFd::new(&self.null, nothing),
             },
             match &self.incoming {
-                Some(incoming) if incoming.is_open() => PollFd::from_borrowed_fd(incoming.as_fd(), PollFlags::IN),
+                Some(incoming) if incoming.is_open() => {
+                    PollFd::from_borrowed_fd(incoming.as_fd(), PollFlags::IN)
+                }
                 _ => PollFd::new(&self.null, nothing),
             },
             match self.monitor.as_ref().and_then(WriteMonitor::listener) {
@@ -219,10 +268,17 @@ impl Guard {
         if poll(&mut fds, limit.as_ref()).is_err() {
             return News::None;
         }
-        let can_be_seen = fds.last().is_some_and(|fd| fd.revents().contains(PollFlags::IN));
-        let [control, signals, input, channel, is_monitor_ready] = fds.map(|fd| !fd.revents().is_empty());
+        let can_be_seen = fds
+            .last()
+            .is_some_and(|fd| fd.revents().contains(PollFlags::IN));
+        let [control, signals, input, channel, is_monitor_ready] =
+            fds.map(|fd| !fd.revents().is_empty());
         if let Some(monitor) = self.monitor.as_mut().filter(|_| is_monitor_ready) {
-            if can_be_seen { monitor.look() } else { monitor.leave() }
+            if can_be_seen {
+                monitor.look();
+            } else {
+                monitor.leave();
+            }
         }
         if input {
             self.feed();
@@ -239,12 +295,12 @@ impl Guard {
         if control {
             self.is_deserted = !hear(&mut self.inbox);
             while let Some(message) = self.inbox.next() {
-                match Order::decode(&message) {
-                    Some(Order::Stop(signal)) => {
+                match SupervisorOrder::decode(&message) {
+                    Some(SupervisorOrder::Stop(signal)) => {
                         news = News::Stop(Signal::from_named_raw(signal).unwrap_or(Signal::TERM));
                     }
-                    Some(Order::Continue) => self.continue_tool(),
-                    Some(Order::Work(_)) | None => {}
+                    Some(SupervisorOrder::Continue) => self.continue_tool(),
+                    Some(SupervisorOrder::Work(_)) | None => {}
                 }
             }
         }
@@ -269,7 +325,10 @@ impl Guard {
     }
 
     fn continue_tool(&self) {
-        let group = i32::try_from(self.tool).ok().and_then(Pid::from_raw).filter(|_| self.status.is_none());
+        let group = i32::try_from(self.tool)
+            .ok()
+            .and_then(Pid::from_raw)
+            .filter(|_| self.status.is_none());
         if let Some(group) = group {
             // The group may be gone.
             let _ = kill_process_group(group, Signal::CONT);
@@ -279,15 +338,17 @@ impl Guard {
     /// Reaps exited children; returns true when none remain.
     fn reap(&mut self) -> bool {
         let options = match self.seat {
-            Seat::Apart => WaitOptions::NOHANG,
-            Seat::Terminal => WaitOptions::NOHANG | WaitOptions::UNTRACED,
+            SupervisorSession::Apart => WaitOptions::NOHANG,
+            SupervisorSession::Terminal => WaitOptions::NOHANG | WaitOptions::UNTRACED,
         };
         loop {
             match wait(options) {
                 Ok(Some((pid, status))) => {
                     let is_tool = u32::try_from(pid.as_raw_nonzero().get()) == Ok(self.tool);
                     match status.stopping_signal() {
-                        Some(signal) if is_tool && !self.is_killing => tell(&Report::Stopped(signal)),
+                        Some(signal) if is_tool && !self.is_killing => {
+                            send(&SupervisorMessage::Stopped(signal));
+                        }
                         None if is_tool => self.status = Some((status, Instant::now())),
                         _ => {}
                     }
@@ -311,21 +372,34 @@ impl Guard {
         Instant::now().checked_add(grace)
     }
 
-    fn end(&self, started: Instant, leftovers: u32) -> End {
+    fn end(&self, started: Instant, leftovers: u32) -> EndMessage {
         let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
         let time = |value: nix::sys::time::TimeVal| {
-            let micros = value.tv_sec().saturating_mul(1_000_000).saturating_add(value.tv_usec());
+            let micros = value
+                .tv_sec()
+                .saturating_mul(1_000_000)
+                .saturating_add(value.tv_usec());
             Duration::from_micros(u64::try_from(micros).unwrap_or_default())
         };
-        End {
+        EndMessage {
             exit_code: self.status.and_then(|(status, _)| status.exit_status()),
-            signal: self.status.and_then(|(status, _)| status.terminating_signal()),
+            signal: self
+                .status
+                .and_then(|(status, _)| status.terminating_signal()),
             timed_out: self.asked == Some(Reason::TimedOut),
             stopped: self.asked == Some(Reason::Stopped),
             leftovers,
-            cpu: usage.map(|usage| time(usage.user_time()) + time(usage.system_time())).unwrap_or_default(),
-            peak_memory: usage.and_then(|usage| u64::try_from(usage.max_rss()).ok()).unwrap_or_default() * 1024,
-            duration: self.status.map_or_else(|| started.elapsed(), |(_, ended)| ended.duration_since(started)),
+            cpu: usage
+                .map(|usage| time(usage.user_time()) + time(usage.system_time()))
+                .unwrap_or_default(),
+            peak_memory: usage
+                .and_then(|usage| u64::try_from(usage.max_rss()).ok())
+                .unwrap_or_default()
+                * 1024,
+            duration: self.status.map_or_else(
+                || started.elapsed(),
+                |(_, ended)| ended.duration_since(started),
+            ),
         }
     }
 }
@@ -350,7 +424,7 @@ fn hear(inbox: &mut Inbox) -> bool {
 }
 
 /// Reports to piton. If piton is gone, the failure does not matter.
-fn tell(report: &Report) {
+fn send(report: &SupervisorMessage) {
     let message = report.encode().unwrap_or_default();
     let mut rest = message.as_slice();
     while !rest.is_empty() {

@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
 pub(super) fn send_streams(to: impl AsFd, streams: [BorrowedFd<'_>; 3]) -> io::Result<()> {
@@ -29,7 +29,12 @@ pub(super) fn receive_streams(from: impl AsFd) -> io::Result<Option<[OwnedFd; 3]
     let mut byte = [0];
     loop {
         let mut message = RecvAncillaryBuffer::new(&mut space);
-        match recvmsg(&from, &mut [IoSliceMut::new(&mut byte)], &mut message, RecvFlags::CMSG_CLOEXEC) {
+        match recvmsg(
+            &from,
+            &mut [IoSliceMut::new(&mut byte)],
+            &mut message,
+            RecvFlags::CMSG_CLOEXEC,
+        ) {
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(err) => return Err(err.into()),

@@ -15,15 +15,19 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, getpid, getppid, getrlimit, set_parent_process_death_signal, setrlimit,
+    Pid, Resource, Rlimit, Signal, getpid, getppid, getrlimit, set_parent_process_death_signal,
+    setrlimit,
 };
 use rustix::stdio::stdin;
 use rustix::termios::tcsetpgrp;
 
 use super::seccomp::{filter, install, receive_listener, send_failure};
+use super::touched::TouchedLog;
 use super::write_monitor::WriteMonitor;
 use super::{Channel, Foreground, Watch, Work};
-use crate::exec::invocation::Limits;
+use crate::exec::invocation::ResourceLimits;
+use crate::exec::isolation::kernel::Lock;
+use crate::system_call::open;
 
 /// The tool's descriptor of the private channel.
 const CHANNEL: RawFd = 3;
@@ -44,9 +48,13 @@ pub(super) struct Launched {
 ///
 /// Then occupies descriptor 3, so that the standard library cannot use it before the tool's channel
 /// takes its place.
-#[expect(unsafe_code, reason = "no safe wrapper closes descriptors of unknown owners")]
+#[expect(
+    unsafe_code,
+    reason = "no safe wrapper closes descriptors of unknown owners"
+)]
 pub(super) fn close_inherited() -> io::Result<OwnedFd> {
-    // SAFETY: called first thing in a process of one thread, in which nothing owns a descriptor yet.
+    // SAFETY: called first thing in a process of one thread. Nothing owns a descriptor yet, or in a copy
+    // of piton the owners are those of the original and are neither used nor dropped.
     unsafe {
         if libc::syscall(libc::SYS_close_range, CHANNEL, libc::c_uint::MAX, 0) != 0 {
             for fd in CHANNEL..1024 {
@@ -54,12 +62,23 @@ pub(super) fn close_inherited() -> io::Result<OwnedFd> {
             }
         }
     }
-    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
+    let null = open(
+        "/dev/null",
+        OFlags::RDWR | OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )?;
     Ok(null)
 }
 
 /// Starts the tool. A `piton exec` command gets the streams that were passed on.
-pub(super) fn launch(work: &Work, streams: Option<&[OwnedFd; 3]>) -> io::Result<Launched> {
+///
+/// The log is open already: a confined supervisor cannot open it for writing.
+pub(super) fn launch(
+    work: &Work,
+    streams: Option<&[OwnedFd; 3]>,
+    lock: Option<&Lock>,
+    log: Option<TouchedLog>,
+) -> io::Result<Launched> {
     let (stdin, input) = match streams {
         Some([input, ..]) => (Stdio::from(input.try_clone()?), None),
         None if work.input.is_empty() => (Stdio::null(), None),
@@ -89,35 +108,70 @@ pub(super) fn launch(work: &Work, streams: Option<&[OwnedFd; 3]>) -> io::Result<
         Watch::Yes => Some(UnixStream::pair()?),
     };
     let words = work.argv.get(1..).unwrap_or_default();
-    let name = work.argv.first().cloned().unwrap_or_else(|| work.program.clone().into());
+    let name = work
+        .argv
+        .first()
+        .cloned()
+        .unwrap_or_else(|| work.program.clone().into());
     let mut start = |program: &Path, name: OsString, words: &[OsString]| {
         let mut command = process(program);
-        command.arg0(name).args(words).current_dir(&work.folder).env_clear().envs(&work.environment);
+        command
+            .arg0(name)
+            .args(words)
+            .current_dir(&work.folder)
+            .env_clear()
+            .envs(&work.environment);
         command.stdin(input_end.take().unwrap_or_else(Stdio::null));
         match streams {
             Some([_, output, errors]) => {
-                command.stdout(output.try_clone()?).stderr(errors.try_clone()?);
+                command
+                    .stdout(output.try_clone()?)
+                    .stderr(errors.try_clone()?);
             }
             None => {
                 command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
             }
         }
         let listener = watching.as_ref().map(|(_, theirs)| theirs);
-        prepare(command.process_group(0), manner.clone(), theirs.as_ref(), listener)?.spawn()
+        prepare(
+            command.process_group(0),
+            manner.clone(),
+            theirs.as_ref(),
+            listener,
+            lock,
+        )?
+        .spawn()
     };
     let child = match start(&work.program, name, words) {
         // A script without `#!`: shells and `execvp` pass it to `sh`. The failed attempt has closed
         // the input pipe, so everything is set up again.
-        Err(err) if Errno::from_io_error(&err) == Some(Errno::NOEXEC) && work.program != Path::new("/bin/sh") => {
+        Err(err)
+            if Errno::from_io_error(&err) == Some(Errno::NOEXEC)
+                && work.program != Path::new("/bin/sh") =>
+        {
             let mut argv = vec![OsString::from("sh"), work.program.clone().into()];
             argv.extend_from_slice(words);
-            return launch(&Work { program: "/bin/sh".into(), argv, ..work.clone() }, streams);
+            return launch(
+                &Work {
+                    program: "/bin/sh".into(),
+                    argv,
+                    ..work.clone()
+                },
+                streams,
+                lock,
+                log,
+            );
         }
         started => started?,
     };
     // The first process has already sent it before `exec`, or never will.
-    let monitor = watching.map(|(ours, _)| WriteMonitor::new(receive_listener(ours), work));
-    Ok(Launched { pid: child.id(), input, channel, monitor })
+    let monitor = watching.map(|(ours, _)| WriteMonitor::new(receive_listener(ours), work, log));
+    Ok(Launched {
+        pid: child.id(),
+        input,
+        channel,
+        monitor,
+    })
 }
 
 /// What a process resets and applies before it becomes the tool or the command.
@@ -138,7 +192,9 @@ fn prepare<'c>(
     manner: Manner,
     channel: Option<&OwnedFd>,
     listener: Option<&UnixStream>,
+    lock: Option<&Lock>,
 ) -> io::Result<&'c mut Command> {
+    let mut lock = lock.map(Lock::try_clone).transpose()?;
     let channel = channel.map(AsRawFd::as_raw_fd);
     let supervisor = getpid();
     let mut watch = match (listener, filter()) {
@@ -150,6 +206,9 @@ fn prepare<'c>(
     let command = unsafe {
         command.pre_exec(move || {
             become_tool(supervisor, &manner, channel)?;
+            if let Some(lock) = &mut lock {
+                lock.close()?;
+            }
             if let Some((filter, to)) = &mut watch
                 && let Err(err) = install(filter, &*to)
             {
@@ -162,7 +221,10 @@ fn prepare<'c>(
     Ok(command)
 }
 
-#[expect(unsafe_code, reason = "dispositions of signals and numbers of descriptors have no owner")]
+#[expect(
+    unsafe_code,
+    reason = "dispositions of signals and numbers of descriptors have no owner"
+)]
 fn become_tool(supervisor: Pid, manner: &Manner, channel: Option<RawFd>) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() != Some(supervisor) {
@@ -209,8 +271,14 @@ fn become_tool(supervisor: Pid, manner: &Manner, channel: Option<RawFd>) -> io::
 /// The limits for the kernel, never above those of this process.
 ///
 /// The number of processes is counted per user, and not at all for root.
-fn resources(limits: &Limits) -> Vec<(Resource, Rlimit)> {
-    let Limits { memory, file_size, cpu_seconds, open_files, processes } = *limits;
+fn resources(limits: &ResourceLimits) -> Vec<(Resource, Rlimit)> {
+    let ResourceLimits {
+        memory,
+        file_size,
+        cpu_seconds,
+        open_files,
+        processes,
+    } = *limits;
     let wanted = [
         (Resource::Core, Some(0)),
         (Resource::As, memory),
@@ -225,8 +293,18 @@ fn resources(limits: &Limits) -> Vec<(Resource, Rlimit)> {
         let highest = getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let current = value.min(highest);
         // One more second: the process gets SIGXCPU before it is killed.
-        let maximum = if resource == Resource::Cpu { current.saturating_add(1).min(highest) } else { current };
-        resources.push((resource, Rlimit { current: Some(current), maximum: Some(maximum) }));
+        let maximum = if resource == Resource::Cpu {
+            current.saturating_add(1).min(highest)
+        } else {
+            current
+        };
+        resources.push((
+            resource,
+            Rlimit {
+                current: Some(current),
+                maximum: Some(maximum),
+            },
+        ));
     }
     resources
 }

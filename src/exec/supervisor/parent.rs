@@ -9,28 +9,32 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, read};
 use rustix::process::{Pid, Signal};
 use rustix::stdio::{stderr, stdin, stdout};
 
 use super::capture::Capture;
 #[cfg(target_os = "linux")]
 use super::handover::send_streams;
-use super::protocol::{End, Inbox, Order, Report};
+use super::process::SupervisorProcess;
+#[cfg(target_os = "linux")]
+use super::process::fork;
+use super::protocol::{EndMessage, Inbox, SupervisorMessage, SupervisorOrder};
+use super::stream::{as_fd, await_any, take};
 use super::{
-    Ended, Foreground, MARK, MODE, ResultFault, STOP_GRACE, Stream, SupervisorError, TERMINAL, TIMEOUT_GRACE, Touched,
-    Watch, Work,
+    Ended, Foreground, MARK, MODE, ResultFault, STOP_GRACE, Stream, SupervisorError, TERMINAL,
+    TIMEOUT_GRACE, Touched, Watch, Work,
 };
 use crate::checkpoint::attribution::Doubt;
 use crate::exec::interrupt::Interrupts;
-use crate::exec::process::{Adoption, adopt_orphans, kill_marked, kill_orphans, kill_session, own_children};
+use crate::exec::process::{
+    Adoption, adopt_orphans, kill_marked, kill_orphans, kill_session, own_children,
+};
 use crate::exec::subprocess::Streams;
 use crate::exec::terminal::Terminal;
 
@@ -46,15 +50,17 @@ const DRAINED: usize = 4 * 1024 * 1024;
 /// A supervisor that waits for work.
 #[derive(Debug)]
 pub struct Supervisor {
-    child: Child,
+    child: SupervisorProcess,
+    /// What a tool prints.
+    output: [Option<OwnedFd>; 2],
     control: UnixStream,
     ended: Option<ExitStatus>,
-    seat: Seat,
+    seat: WorkStdio,
 }
 
 /// What its work is connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seat {
+enum WorkStdio {
     /// piton, through pipes.
     Pipes,
     /// The streams and the terminal of piton.
@@ -80,26 +86,69 @@ impl Supervisor {
             return Ok(supervisor);
         }
         let mut command = process(program);
-        command.arg0("piton").arg(MODE).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Self::spawn(&mut command, Seat::Pipes)
+        command
+            .arg0("piton")
+            .arg(MODE)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Self::spawn(&mut command, WorkStdio::Pipes)
     }
 
     /// Starts a supervisor for a `piton exec` command, with the terminal and streams of this
     /// process. `None` on systems other than Linux, which have no supervisors.
-    pub fn start_at_terminal(program: &Path, streams: Streams) -> Result<Option<Self>, SupervisorError> {
+    pub fn start_at_terminal(
+        program: &Path,
+        streams: Streams,
+    ) -> Result<Option<Self>, SupervisorError> {
         if !cfg!(target_os = "linux") {
             return Ok(None);
         }
-        let mut command = process(program);
-        // In its own group from the start, so that Ctrl-C does not reach it.
-        command.arg0("piton").args([MODE, TERMINAL]).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-        let supervisor = Self::spawn(&mut command, Seat::Terminal)?;
+        let supervisor = match Self::fork()? {
+            Some(forked) => forked,
+            None => Self::spawn_at_terminal(program)?,
+        };
         let output = match streams {
             Streams::Inherit => stdout(),
             Streams::OutputToStderr => stderr(),
         };
-        supervisor.hand_over([stdin(), output, stderr()]).map_err(SupervisorError::NotStarted)?;
+        supervisor
+            .hand_over([stdin(), output, stderr()])
+            .map_err(SupervisorError::NotStarted)?;
         Ok(Some(supervisor))
+    }
+
+    /// A copy of this process; `None` if it has more than one thread.
+    #[cfg(target_os = "linux")]
+    fn fork() -> Result<Option<Self>, SupervisorError> {
+        let (control, theirs) = UnixStream::pair().map_err(SupervisorError::NotStarted)?;
+        let forked = fork(&theirs).map_err(SupervisorError::NotStarted)?;
+        Ok(forked.map(|child| {
+            own_children().insert(child.id());
+            Self {
+                child,
+                output: [None, None],
+                control,
+                ended: None,
+                seat: WorkStdio::Terminal,
+            }
+        }))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn fork() -> Result<Option<Self>, SupervisorError> {
+        Ok(None)
+    }
+
+    fn spawn_at_terminal(program: &Path) -> Result<Self, SupervisorError> {
+        let mut command = process(program);
+        // In its own group from the start, so that Ctrl-C does not reach it.
+        command
+            .arg0("piton")
+            .args([MODE, TERMINAL])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0);
+        Self::spawn(&mut command, WorkStdio::Terminal)
     }
 
     #[cfg(target_os = "linux")]
@@ -112,14 +161,24 @@ impl Supervisor {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn spawn(command: &mut Command, seat: Seat) -> Result<Self, SupervisorError> {
+    fn spawn(command: &mut Command, seat: WorkStdio) -> Result<Self, SupervisorError> {
         let (control, theirs) = UnixStream::pair().map_err(SupervisorError::NotStarted)?;
         command.env_clear().stdin(OwnedFd::from(theirs));
         leaving().retain_mut(|supervisor| !supervisor.is_gone());
         let mut children = own_children();
-        let child = command.spawn().map_err(SupervisorError::NotStarted)?;
+        let mut child = command.spawn().map_err(SupervisorError::NotStarted)?;
         children.insert(child.id());
-        Ok(Self { child, control, ended: None, seat })
+        let output = [
+            child.stdout.take().map(OwnedFd::from),
+            child.stderr.take().map(OwnedFd::from),
+        ];
+        Ok(Self {
+            child: SupervisorProcess::Started(child),
+            output,
+            control,
+            ended: None,
+            seat,
+        })
     }
 
     /// The process id, which is also its process group.
@@ -134,9 +193,10 @@ impl Supervisor {
         interrupts: &mut Interrupts,
         on_output: &mut dyn FnMut(Stream, &[u8]),
     ) -> Result<Ended, SupervisorError> {
+        let work = &work.with_owner();
         match self.seat {
-            Seat::Pipes => self.work_through(work, None, interrupts, on_output),
-            Seat::Terminal => {
+            WorkStdio::Pipes => self.work_through(work, None, interrupts, on_output),
+            WorkStdio::Terminal => {
                 // If the supervisor is killed, this process inherits its children.
                 adopt_orphans(Adoption::Here);
                 let ended = self.run_at_terminal(work, interrupts, on_output);
@@ -158,10 +218,20 @@ impl Supervisor {
     ) -> Result<Ended, SupervisorError> {
         let mut terminal = Terminal::find();
         let is_lent = terminal.as_mut().is_some_and(Terminal::promise);
-        let foreground = if is_lent { Foreground::Yes } else { Foreground::No };
-        let work = Work { foreground, ..work.clone() };
+        let foreground = if is_lent {
+            Foreground::Yes
+        } else {
+            Foreground::No
+        };
+        let work = Work {
+            foreground,
+            ..work.clone()
+        };
         let mut ended = self.work_through(&work, terminal.as_mut(), interrupts, on_output);
-        if let (Ok(ended), Some(terminal)) = (&mut ended, terminal.as_mut().filter(|terminal| terminal.is_lent())) {
+        if let (Ok(ended), Some(terminal)) = (
+            &mut ended,
+            terminal.as_mut().filter(|terminal| terminal.is_lent()),
+        ) {
             // Ctrl-C at the terminal reached only the command.
             ended.interrupted |= ended.signal == Some(Signal::INT.as_raw());
             if ended.exit_code.is_none() {
@@ -179,13 +249,20 @@ impl Supervisor {
         on_output: &mut dyn FnMut(Stream, &[u8]),
     ) -> Result<Ended, SupervisorError> {
         if interrupts.received().is_some() {
-            return Ok(Talk::new(work).ended(&End { stopped: true, ..End::default() }));
+            return Ok(SupervisorTalk::new(work).ended(&EndMessage {
+                stopped: true,
+                ..EndMessage::default()
+            }));
         }
-        let order = Order::Work(Box::new(work.clone())).encode();
-        let order = order.ok_or_else(|| SupervisorError::NotStarted(io::ErrorKind::FileTooLarge.into()))?;
-        let sent = self.control.set_write_timeout(Some(PATIENCE)).and_then(|()| self.control.write_all(&order));
+        let order = SupervisorOrder::Work(Box::new(work.clone())).encode();
+        let order =
+            order.ok_or_else(|| SupervisorError::NotStarted(io::ErrorKind::FileTooLarge.into()))?;
+        let sent = self
+            .control
+            .set_write_timeout(Some(PATIENCE))
+            .and_then(|()| self.control.write_all(&order));
         drop(order);
-        let mut talk = Talk::new(work);
+        let mut talk = SupervisorTalk::new(work);
         let outcome = match sent {
             Ok(()) => talk.listen(&mut self, terminal, interrupts, on_output),
             Err(err) => Err(SupervisorError::NotStarted(err)),
@@ -200,8 +277,13 @@ impl Supervisor {
                 // Ctrl-C may reach it before it has its own session.
                 let was_killed = self.ended.is_some_and(|status| status.signal().is_some());
                 match (talk.has_started, was_killed, interrupts.received()) {
-                    (false, true, Some(_)) => Ok(talk.ended(&End { stopped: true, ..End::default() })),
-                    (false, false, _) => Err(SupervisorError::NotStarted(io::ErrorKind::UnexpectedEof.into())),
+                    (false, true, Some(_)) => Ok(talk.ended(&EndMessage {
+                        stopped: true,
+                        ..EndMessage::default()
+                    })),
+                    (false, false, _) => Err(SupervisorError::NotStarted(
+                        io::ErrorKind::UnexpectedEof.into(),
+                    )),
                     _ => Err(SupervisorError::Lost),
                 }
             }
@@ -210,16 +292,19 @@ impl Supervisor {
     }
 
     /// Sends an order. If that fails the supervisor is gone, which the next read notices.
-    fn tell(&mut self, order: &Order) {
+    fn send(&mut self, order: &SupervisorOrder) {
         let _ = self.control.write_all(&order.encode().unwrap_or_default());
     }
 
     /// Kills what a dead supervisor has left behind.
     fn bury(&mut self, work: &Work) {
-        let _ = self.child.kill();
+        self.child.kill();
         // Its id, and so the session id, cannot be reused before it is reaped.
         kill_session(self.child.id());
-        let run = work.environment.iter().find(|(name, _)| name.as_os_str() == MARK);
+        let run = work
+            .environment
+            .iter()
+            .find(|(name, _)| name.as_os_str() == MARK);
         if let Some(run) = run.and_then(|(_, value)| value.to_str()) {
             kill_marked(MARK, run);
         }
@@ -228,7 +313,7 @@ impl Supervisor {
 
     /// Lets the supervisor exit in the background: its tool is gone, so nothing has to wait for it.
     fn leave(mut self) {
-        let _ = self.child.kill();
+        self.child.kill();
         leaving().push(self);
     }
 
@@ -245,7 +330,7 @@ impl Supervisor {
 
     fn reap(&mut self) {
         if self.ended.is_none() {
-            self.ended = self.child.wait().ok();
+            self.ended = self.child.wait().ok().flatten();
             own_children().remove(&self.child.id());
         }
     }
@@ -259,7 +344,7 @@ impl Drop for Supervisor {
         let mut pause = Duration::from_micros(200);
         while !self.is_gone() {
             if Instant::now() >= deadline {
-                let _ = self.child.kill();
+                self.child.kill();
                 return self.reap();
             }
             thread::sleep(pause);
@@ -281,7 +366,7 @@ fn leaving() -> MutexGuard<'static, Vec<Supervisor>> {
 }
 
 /// What is known so far about running work.
-struct Talk {
+struct SupervisorTalk {
     began: Instant,
     deadline: Option<Instant>,
     program: std::path::PathBuf,
@@ -292,18 +377,21 @@ struct Talk {
     /// The signal that stopped it.
     stopped: Option<i32>,
     failed: Option<i32>,
-    end: Option<End>,
+    end: Option<EndMessage>,
     result: Option<Vec<u8>>,
     result_fault: Option<ResultFault>,
     touched: Touched,
+    refused: Vec<PathBuf>,
     stdout: Capture,
     stderr: Capture,
 }
 
-impl Talk {
+impl SupervisorTalk {
     fn new(work: &Work) -> Self {
         let began = Instant::now();
-        let patience = work.timeout.and_then(|limit| limit.checked_add(TIMEOUT_GRACE + PATIENCE));
+        let patience = work
+            .timeout
+            .and_then(|limit| limit.checked_add(TIMEOUT_GRACE + PATIENCE));
         Self {
             began,
             deadline: patience.and_then(|patience| began.checked_add(patience)),
@@ -320,6 +408,7 @@ impl Talk {
                 Watch::No => Touched::Everything,
                 Watch::Yes => Touched::Unknown(Doubt::Lost),
             },
+            refused: Vec::new(),
             stdout: Capture::new(work.kept),
             stderr: Capture::new(work.kept),
         }
@@ -332,40 +421,66 @@ impl Talk {
         mut terminal: Option<&mut Terminal>,
         interrupts: &mut Interrupts,
         on_output: &mut dyn FnMut(Stream, &[u8]),
-    ) -> Result<Option<End>, SupervisorError> {
-        let mut stdout = supervisor.child.stdout.take().map(OwnedFd::from);
-        let mut stderr = supervisor.child.stderr.take().map(OwnedFd::from);
+    ) -> Result<Option<EndMessage>, SupervisorError> {
+        let [mut stdout, mut stderr] = std::mem::take(&mut supervisor.output);
         let mut asked = false;
         let mut buffer = vec![0; 64 * 1024];
         while self.end.is_none() {
             if let Some(errno) = self.failed {
                 let source = io::Error::from_raw_os_error(errno);
-                return Err(SupervisorError::Program { program: self.program.clone(), source });
+                return Err(SupervisorError::Program {
+                    program: self.program.clone(),
+                    source,
+                });
             }
             if let Some(signal) = interrupts.received().filter(|_| !asked) {
                 asked = true;
                 self.deadline = Instant::now().checked_add(STOP_GRACE + PATIENCE);
                 // A `piton exec` command gets the same signal that piton got.
-                let signal = if supervisor.seat == Seat::Terminal { signal } else { Signal::TERM.as_raw() };
-                supervisor.tell(&Order::Stop(signal));
+                let signal = if supervisor.seat == WorkStdio::Terminal {
+                    signal
+                } else {
+                    Signal::TERM.as_raw()
+                };
+                supervisor.send(&SupervisorOrder::Stop(signal));
             }
             if let Some(signal) = self.stopped.take()
                 && let (Some(terminal), Some(group)) = (terminal.as_deref_mut(), self.group)
             {
                 terminal.answer_stop(group, Some(signal));
-                supervisor.tell(&Order::Continue);
+                supervisor.send(&SupervisorOrder::Continue);
             }
-            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            if self
+                .deadline
+                .is_some_and(|deadline| Instant::now() >= deadline)
+            {
                 return Ok(None);
             }
             let control = supervisor.control.as_fd();
-            let fds = [Some(control), Some(interrupts.news()), as_fd(stdout.as_ref()), as_fd(stderr.as_ref())];
+            let fds = [
+                Some(control),
+                Some(interrupts.news()),
+                as_fd(stdout.as_ref()),
+                as_fd(stderr.as_ref()),
+            ];
             let [control, news, has_stdout, has_stderr] = await_any(fds, self.deadline);
             if has_stdout {
-                take(&mut stdout, &mut buffer, &mut self.stdout, Stream::Stdout, on_output);
+                take(
+                    &mut stdout,
+                    &mut buffer,
+                    &mut self.stdout,
+                    Stream::Stdout,
+                    on_output,
+                );
             }
             if has_stderr {
-                take(&mut stderr, &mut buffer, &mut self.stderr, Stream::Stderr, on_output);
+                take(
+                    &mut stderr,
+                    &mut buffer,
+                    &mut self.stderr,
+                    Stream::Stderr,
+                    on_output,
+                );
             }
             if news {
                 interrupts.take_news();
@@ -377,12 +492,25 @@ impl Talk {
         let mut drained = 0;
         let deadline = Instant::now().checked_add(DRAINING_TIME);
         while (stdout.is_some() || stderr.is_some()) && drained < DRAINED {
-            let [has_stdout, has_stderr] = await_any([as_fd(stdout.as_ref()), as_fd(stderr.as_ref())], deadline);
+            let [has_stdout, has_stderr] =
+                await_any([as_fd(stdout.as_ref()), as_fd(stderr.as_ref())], deadline);
             if has_stdout {
-                drained += take(&mut stdout, &mut buffer, &mut self.stdout, Stream::Stdout, on_output);
+                drained += take(
+                    &mut stdout,
+                    &mut buffer,
+                    &mut self.stdout,
+                    Stream::Stdout,
+                    on_output,
+                );
             }
             if has_stderr {
-                drained += take(&mut stderr, &mut buffer, &mut self.stderr, Stream::Stderr, on_output);
+                drained += take(
+                    &mut stderr,
+                    &mut buffer,
+                    &mut self.stderr,
+                    Stream::Stderr,
+                    on_output,
+                );
             }
             if !has_stdout && !has_stderr {
                 break;
@@ -399,26 +527,31 @@ impl Talk {
             Err(err) => return err.kind() == io::ErrorKind::Interrupted,
         }
         while let Some(message) = self.inbox.next() {
-            match Report::decode(&message) {
-                Some(Report::Started(pid)) => {
+            match SupervisorMessage::decode(&message) {
+                Some(SupervisorMessage::Started(pid)) => {
                     self.has_started = true;
                     self.group = i32::try_from(pid).ok().and_then(Pid::from_raw);
                 }
-                Some(Report::Stopped(signal)) => self.stopped = Some(signal),
-                Some(Report::Failed(errno)) => self.failed = Some(errno),
-                Some(Report::Result(bytes)) => self.result = Some(bytes),
-                Some(Report::NoResult(fault)) => self.result_fault = Some(fault),
-                Some(Report::Touched(paths)) => self.touched = Touched::Paths(paths),
-                Some(Report::Unwatched(doubt)) => self.touched = Touched::Unknown(doubt),
-                Some(Report::Ended(end)) => self.end = Some(end),
+                Some(SupervisorMessage::Stopped(signal)) => self.stopped = Some(signal),
+                Some(SupervisorMessage::Failed(errno)) => self.failed = Some(errno),
+                Some(SupervisorMessage::Result(bytes)) => self.result = Some(bytes),
+                Some(SupervisorMessage::NoResult(fault)) => self.result_fault = Some(fault),
+                Some(SupervisorMessage::Touched(paths)) => self.touched = Touched::Paths(paths),
+                Some(SupervisorMessage::Refused(paths)) => self.refused = paths,
+                Some(SupervisorMessage::Unwatched(doubt)) => self.touched = Touched::Unknown(doubt),
+                Some(SupervisorMessage::Ended(end)) => self.end = Some(end),
                 None => return false,
             }
         }
         true
     }
 
-    fn ended(self, end: &End) -> Ended {
-        let duration = if end.duration.is_zero() { self.began.elapsed() } else { end.duration };
+    fn ended(self, end: &EndMessage) -> Ended {
+        let duration = if end.duration.is_zero() {
+            self.began.elapsed()
+        } else {
+            end.duration
+        };
         Ended {
             exit_code: end.exit_code,
             signal: end.signal,
@@ -430,48 +563,10 @@ impl Talk {
             result: self.result,
             result_fault: self.result_fault,
             touched: self.touched,
+            refused: self.refused,
             leftovers: end.leftovers,
             cpu: end.cpu,
             peak_memory: end.peak_memory,
-        }
-    }
-}
-
-fn as_fd(fd: Option<&OwnedFd>) -> Option<BorrowedFd<'_>> {
-    fd.map(AsFd::as_fd)
-}
-
-/// Waits until a descriptor is readable; returns the state of each.
-fn await_any<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], deadline: Option<Instant>) -> [bool; N] {
-    let limit = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-    let mut waiting: Vec<PollFd<'_>> =
-        fds.iter().flatten().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    let is_known = poll(&mut waiting, limit.as_ref()).is_ok();
-    let mut answers = waiting.iter().map(|fd| is_known && !fd.revents().is_empty());
-    fds.map(|fd| fd.is_some() && answers.next().unwrap_or_default())
-}
-
-/// Reads once from a stream, and drops it at its end; returns the number of bytes.
-fn take(
-    stream: &mut Option<OwnedFd>,
-    buffer: &mut [u8],
-    capture: &mut Capture,
-    which: Stream,
-    on_output: &mut dyn FnMut(Stream, &[u8]),
-) -> usize {
-    let Some(fd) = stream else { return 0 };
-    match read(fd, &mut *buffer) {
-        Ok(length) if length > 0 => {
-            let bytes = buffer.get(..length).unwrap_or_default();
-            capture.add(bytes);
-            on_output(which, bytes);
-            length
-        }
-        Err(Errno::INTR) => 0,
-        Ok(_) | Err(_) => {
-            *stream = None;
-            0
         }
     }
 }

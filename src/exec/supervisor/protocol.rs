@@ -12,11 +12,12 @@ use std::time::Duration;
 use super::touched::TouchedPaths;
 use super::{Channel, Farewell, Foreground, ResultFault, Watch, Work};
 use crate::checkpoint::attribution::Doubt;
-use crate::exec::invocation::Limits;
+use crate::exec::invocation::ResourceLimits;
+use crate::exec::isolation::{Confinement, MountView, NetworkView, TcpRule};
 
 /// A message from piton to a supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum SupervisorOrder {
     Work(Box<Work>),
     /// End the work, starting with this signal.
     Stop(i32),
@@ -26,7 +27,7 @@ pub(super) enum Order {
 
 /// A message from a supervisor to piton.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Report {
+pub(super) enum SupervisorMessage {
     /// The tool runs with this process id.
     Started(u32),
     /// The tool could not be started; the errno.
@@ -36,16 +37,18 @@ pub(super) enum Report {
     /// Why an incomplete result is missing.
     NoResult(ResultFault),
     Touched(TouchedPaths),
+    /// Paths that it tried to change and may not.
+    Refused(Vec<PathBuf>),
     /// Why the touched files are unknown.
     Unwatched(Doubt),
     /// Its first process was stopped by this signal, e.g. by Ctrl-Z.
     Stopped(i32),
     /// No process of it is left.
-    Ended(End),
+    Ended(EndMessage),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct End {
+pub(super) struct EndMessage {
     pub(super) exit_code: Option<i32>,
     pub(super) signal: Option<i32>,
     pub(super) timed_out: bool,
@@ -77,10 +80,10 @@ impl Inbox {
     }
 }
 
-impl Order {
+impl SupervisorOrder {
     /// `None` when it is too large for one message.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
-        let mut writer = Writer::default();
+        let mut writer = FrameWriter::default();
         match self {
             Self::Work(work) => {
                 writer.byte(b'W');
@@ -98,19 +101,28 @@ impl Order {
                 writer.bytes(&work.input);
                 writer.byte(u8::from(work.channel == Channel::Private));
                 writer.byte(u8::from(work.watch == Watch::Yes));
-                writer.number(work.within.len() as u64);
-                for folder in &work.within {
-                    writer.bytes(folder.as_os_str().as_bytes());
-                }
+                writer.paths(&work.within);
                 writer.number(work.most_touched as u64);
-                writer.bytes(work.log.as_ref().map(|path| path.as_os_str().as_bytes()).unwrap_or_default());
+                writer.bytes(
+                    work.log
+                        .as_ref()
+                        .map(|path| path.as_os_str().as_bytes())
+                        .unwrap_or_default(),
+                );
                 writer.byte(u8::from(work.foreground == Foreground::Yes));
                 writer.byte(u8::from(work.farewell == Farewell::Ask));
                 writer.optional(work.timeout.map(in_micros));
-                let Limits { memory, file_size, cpu_seconds, open_files, processes } = work.limits;
+                let ResourceLimits {
+                    memory,
+                    file_size,
+                    cpu_seconds,
+                    open_files,
+                    processes,
+                } = work.limits;
                 for limit in [memory, file_size, cpu_seconds, open_files, processes] {
                     writer.optional(limit);
                 }
+                writer.confinement(work.confinement.as_ref());
             }
             Self::Stop(signal) => {
                 writer.byte(b'S');
@@ -123,7 +135,7 @@ impl Order {
 
     /// `None` when the message is malformed.
     pub(super) fn decode(message: &[u8]) -> Option<Self> {
-        let mut reader = Reader::new(message);
+        let mut reader = FrameReader::new(message);
         match reader.byte()? {
             b'W' => {
                 let program = PathBuf::from(reader.word()?);
@@ -137,24 +149,39 @@ impl Order {
                     environment.insert(reader.word()?, reader.word()?);
                 }
                 let input = reader.bytes()?.to_vec();
-                let channel = if reader.byte()? == 0 { Channel::None } else { Channel::Private };
-                let watch = if reader.byte()? == 0 { Watch::No } else { Watch::Yes };
-                let mut within = Vec::new();
-                for _ in 0..reader.number()? {
-                    within.push(PathBuf::from(reader.word()?));
-                }
+                let channel = if reader.byte()? == 0 {
+                    Channel::None
+                } else {
+                    Channel::Private
+                };
+                let watch = if reader.byte()? == 0 {
+                    Watch::No
+                } else {
+                    Watch::Yes
+                };
+                let within = reader.paths()?;
                 let most_touched = usize::try_from(reader.number()?).ok()?;
-                let log = Some(PathBuf::from(reader.word()?)).filter(|path| !path.as_os_str().is_empty());
-                let foreground = if reader.byte()? == 0 { Foreground::No } else { Foreground::Yes };
-                let farewell = if reader.byte()? == 0 { Farewell::Kill } else { Farewell::Ask };
+                let log =
+                    Some(PathBuf::from(reader.word()?)).filter(|path| !path.as_os_str().is_empty());
+                let foreground = if reader.byte()? == 0 {
+                    Foreground::No
+                } else {
+                    Foreground::Yes
+                };
+                let farewell = if reader.byte()? == 0 {
+                    Farewell::Kill
+                } else {
+                    Farewell::Ask
+                };
                 let timeout = reader.optional()?.map(Duration::from_micros);
-                let limits = Limits {
+                let limits = ResourceLimits {
                     memory: reader.optional()?,
                     file_size: reader.optional()?,
                     cpu_seconds: reader.optional()?,
                     open_files: reader.optional()?,
                     processes: reader.optional()?,
                 };
+                let confinement = reader.confinement()?;
                 let kept = 0;
                 let work = Work {
                     program,
@@ -171,6 +198,7 @@ impl Order {
                     timeout,
                     farewell,
                     limits,
+                    confinement,
                     kept,
                 };
                 Some(Self::Work(Box::new(work)))
@@ -182,10 +210,10 @@ impl Order {
     }
 }
 
-impl Report {
+impl SupervisorMessage {
     /// `None` when it is too large for one message.
     pub(super) fn encode(&self) -> Option<Vec<u8>> {
-        let mut writer = Writer::default();
+        let mut writer = FrameWriter::default();
         match self {
             Self::Started(pid) => {
                 writer.byte(b's');
@@ -220,6 +248,10 @@ impl Report {
                     writer.number(*inode);
                 }
             }
+            Self::Refused(paths) => {
+                writer.byte(b'd');
+                writer.paths(paths);
+            }
             Self::Unwatched(doubt) => {
                 writer.byte(b'u');
                 writer.doubt(*doubt);
@@ -247,12 +279,16 @@ impl Report {
 
     /// `None` when the message is malformed.
     pub(super) fn decode(message: &[u8]) -> Option<Self> {
-        let mut reader = Reader::new(message);
+        let mut reader = FrameReader::new(message);
         Some(match reader.byte()? {
             b's' => Self::Started(reader.number()?.try_into().ok()?),
             b'f' => Self::Failed(reader.signed()?),
             b'r' => Self::Result(reader.bytes()?.to_vec()),
-            b'n' => Self::NoResult(reader.optional()?.map_or(ResultFault::CutOff, ResultFault::TooLarge)),
+            b'n' => Self::NoResult(
+                reader
+                    .optional()?
+                    .map_or(ResultFault::CutOff, ResultFault::TooLarge),
+            ),
             b't' => {
                 let mut touched = TouchedPaths::default();
                 for paths in [&mut touched.paths, &mut touched.trees] {
@@ -265,12 +301,13 @@ impl Report {
                 }
                 Self::Touched(touched)
             }
+            b'd' => Self::Refused(reader.paths()?),
             b'u' => Self::Unwatched(reader.doubt()?),
             b'z' => Self::Stopped(reader.signed()?),
             b'e' => {
                 let mut code = || Some((reader.byte()? != 0, reader.signed()?));
                 let (exit_code, signal) = (code()?, code()?);
-                Self::Ended(End {
+                Self::Ended(EndMessage {
                     exit_code: Some(exit_code.1).filter(|_| exit_code.0),
                     signal: Some(signal.1).filter(|_| signal.0),
                     timed_out: reader.byte()? != 0,
@@ -291,11 +328,11 @@ fn in_micros(duration: Duration) -> u64 {
 }
 
 #[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct FrameWriter {
     body: Vec<u8>,
 }
 
-impl Writer {
+impl FrameWriter {
     pub(super) fn byte(&mut self, byte: u8) {
         self.body.push(byte);
     }
@@ -316,6 +353,36 @@ impl Writer {
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.body.extend_from_slice(bytes);
+    }
+
+    fn paths(&mut self, paths: &[PathBuf]) {
+        self.number(paths.len() as u64);
+        for path in paths {
+            self.bytes(path.as_os_str().as_bytes());
+        }
+    }
+
+    fn confinement(&mut self, confinement: Option<&Confinement>) {
+        self.byte(u8::from(confinement.is_some()));
+        let Some(confinement) = confinement else {
+            return;
+        };
+        self.paths(&confinement.writable);
+        self.paths(&confinement.read_only);
+        self.paths(&confinement.hidden);
+        self.paths(&confinement.homes);
+        self.paths(&confinement.visible);
+        self.byte(u8::from(confinement.view == MountView::Own));
+        self.byte(u8::from(confinement.network == NetworkView::Empty));
+        match &confinement.tcp {
+            TcpRule::Any => self.optional(None),
+            TcpRule::Ports(ports) => {
+                self.optional(Some(ports.len() as u64));
+                for port in ports {
+                    self.number((*port).into());
+                }
+            }
+        }
     }
 
     pub(super) fn doubt(&mut self, doubt: Doubt) {
@@ -347,11 +414,11 @@ impl Writer {
 }
 
 /// Reads fields; `None` where the data ends too early.
-pub(super) struct Reader<'m> {
+pub(super) struct FrameReader<'m> {
     rest: &'m [u8],
 }
 
-impl<'m> Reader<'m> {
+impl<'m> FrameReader<'m> {
     pub(super) fn new(rest: &'m [u8]) -> Self {
         Self { rest }
     }
@@ -374,7 +441,10 @@ impl<'m> Reader<'m> {
         self.take().map(i32::from_be_bytes)
     }
 
-    #[expect(clippy::option_option, reason = "there may be no number, and there may be no message left")]
+    #[expect(
+        clippy::option_option,
+        reason = "there may be no number, and there may be no message left"
+    )]
     fn optional(&mut self) -> Option<Option<u64>> {
         let is_some = self.byte()? != 0;
         let number = self.number()?;
@@ -386,6 +456,51 @@ impl<'m> Reader<'m> {
         let (taken, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest;
         Some(taken)
+    }
+
+    fn paths(&mut self) -> Option<Vec<PathBuf>> {
+        (0..self.number()?)
+            .map(|_| self.word().map(PathBuf::from))
+            .collect()
+    }
+
+    #[expect(
+        clippy::option_option,
+        reason = "there may be no confinement, and there may be no message left"
+    )]
+    fn confinement(&mut self) -> Option<Option<Confinement>> {
+        if self.byte()? == 0 {
+            return Some(None);
+        }
+        let (writable, read_only) = (self.paths()?, self.paths()?);
+        let hidden = self.paths()?;
+        let (homes, visible) = (self.paths()?, self.paths()?);
+        let view = match self.byte()? {
+            0 => MountView::Shared,
+            _ => MountView::Own,
+        };
+        let network = match self.byte()? {
+            0 => NetworkView::Shared,
+            _ => NetworkView::Empty,
+        };
+        let tcp = match self.optional()? {
+            None => TcpRule::Any,
+            Some(count) => TcpRule::Ports(
+                (0..count)
+                    .map(|_| self.number()?.try_into().ok())
+                    .collect::<Option<_>>()?,
+            ),
+        };
+        Some(Some(Confinement {
+            writable,
+            read_only,
+            hidden,
+            homes,
+            visible,
+            view,
+            tcp,
+            network,
+        }))
     }
 
     pub(super) fn doubt(&mut self) -> Option<Doubt> {

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, read};
 
 use super::ResultFault;
-use super::protocol::Report;
+use super::protocol::SupervisorMessage;
 
 /// The largest result.
 pub(super) const LARGEST: usize = 16 * 1024 * 1024;
@@ -23,7 +23,11 @@ pub(super) struct Incoming {
 impl Incoming {
     /// Reads from a non-blocking pipe.
     pub(super) fn new(fd: OwnedFd) -> Self {
-        Self { fd, is_open: true, bytes: Vec::new() }
+        Self {
+            fd,
+            is_open: true,
+            bytes: Vec::new(),
+        }
     }
 
     /// Whether more data may arrive.
@@ -41,7 +45,8 @@ impl Incoming {
                     return;
                 }
                 Ok(length) if self.wants_more() => {
-                    self.bytes.extend_from_slice(buffer.get(..length).unwrap_or_default());
+                    self.bytes
+                        .extend_from_slice(buffer.get(..length).unwrap_or_default());
                 }
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
@@ -54,23 +59,26 @@ impl Incoming {
     }
 
     /// The report at the end; `None` when nothing arrived.
-    pub(super) fn finish(self) -> Option<Report> {
+    pub(super) fn finish(self) -> Option<SupervisorMessage> {
         let length = match self.length() {
             Some(length) => length,
             None if self.bytes.is_empty() => return None,
-            None => return Some(Report::NoResult(ResultFault::CutOff)),
+            None => return Some(SupervisorMessage::NoResult(ResultFault::CutOff)),
         };
         if length > LARGEST {
-            return Some(Report::NoResult(ResultFault::TooLarge(length as u64)));
+            return Some(SupervisorMessage::NoResult(ResultFault::TooLarge(
+                length as u64,
+            )));
         }
         Some(match self.bytes.get(4..4 + length) {
-            Some(result) => Report::Result(result.to_vec()),
-            None => Report::NoResult(ResultFault::CutOff),
+            Some(result) => SupervisorMessage::Result(result.to_vec()),
+            None => SupervisorMessage::NoResult(ResultFault::CutOff),
         })
     }
 
     fn wants_more(&self) -> bool {
-        self.length().is_none_or(|length| length <= LARGEST && self.bytes.len() < length + 4)
+        self.length()
+            .is_none_or(|length| length <= LARGEST && self.bytes.len() < length + 4)
     }
 
     fn length(&self) -> Option<usize> {

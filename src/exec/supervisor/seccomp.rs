@@ -8,10 +8,13 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use libc::{BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, c_long, sock_filter};
+use libc::{
+    BPF_ABS, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, c_long,
+    sock_filter,
+};
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
 use crate::checkpoint::attribution::Doubt;
@@ -49,7 +52,7 @@ pub(super) fn is_writing(flags: u64) -> bool {
     flags & u64::from(WRITING) != 0
 }
 
-const EVERYWHERE: [c_long; 11] = [
+const EVERYWHERE: [c_long; 13] = [
     libc::SYS_openat2,
     libc::SYS_renameat2,
     libc::SYS_linkat,
@@ -61,6 +64,9 @@ const EVERYWHERE: [c_long; 11] = [
     libc::SYS_fchmodat,
     libc::SYS_fchmod,
     SYS_FCHMODAT2,
+    // After a mount, a path may mean another file than its name says.
+    libc::SYS_mount,
+    libc::SYS_move_mount,
 ];
 
 #[cfg(target_arch = "x86_64")]
@@ -88,7 +94,10 @@ const OLDER: [c_long; 0] = [];
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum To {
     Next,
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "others have no `open`"))]
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "others have no `open`")
+    )]
     Open,
     OpenAt,
     Allow,
@@ -100,13 +109,25 @@ enum To {
 pub(super) fn filter() -> Option<Vec<sock_filter>> {
     let architecture = ARCHITECTURE?;
     let load = |offset| (BPF_LD | BPF_W | BPF_ABS, offset, To::Next, To::Next);
-    let is = |number: c_long, to| Some((BPF_JMP | BPF_JEQ | BPF_K, u32::try_from(number).ok()?, to, To::Next));
+    let is = |number: c_long, to| {
+        Some((
+            BPF_JMP | BPF_JEQ | BPF_K,
+            u32::try_from(number).ok()?,
+            to,
+            To::Next,
+        ))
+    };
     let answer = |value| (BPF_RET | BPF_K, value, To::Next, To::Next);
     let if_writing = (BPF_JMP | BPF_JSET | BPF_K, WRITING, To::Notify, To::Allow);
     let mut steps = vec![
         // Offsets in `seccomp_data`: the architecture, then the number.
         load(4),
-        (BPF_JMP | BPF_JEQ | BPF_K, architecture, To::Next, To::Notify),
+        (
+            BPF_JMP | BPF_JEQ | BPF_K,
+            architecture,
+            To::Next,
+            To::Notify,
+        ),
         load(0),
         (BPF_JMP | BPF_JGE | BPF_K, X32, To::Notify, To::Next),
         // `io_uring` could change files without further system calls.
@@ -129,7 +150,9 @@ pub(super) fn filter() -> Option<Vec<sock_filter>> {
     let notify = steps.len();
     steps.push(answer(libc::SECCOMP_RET_USER_NOTIF));
     let refuse = steps.len();
-    steps.push(answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs()));
+    steps.push(answer(
+        libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs(),
+    ));
     let assemble = |(at, (code, k, yes, no)): (usize, (u32, u32, To, To))| {
         let offset = |to| {
             let target = match to {
@@ -140,9 +163,16 @@ pub(super) fn filter() -> Option<Vec<sock_filter>> {
                 To::Notify => notify,
                 To::Refuse => refuse,
             };
-            target.checked_sub(at + 1).and_then(|offset| u8::try_from(offset).ok())
+            target
+                .checked_sub(at + 1)
+                .and_then(|offset| u8::try_from(offset).ok())
         };
-        Some(sock_filter { code: u16::try_from(code).ok()?, jt: offset(yes)?, jf: offset(no)?, k })
+        Some(sock_filter {
+            code: u16::try_from(code).ok()?,
+            jt: offset(yes)?,
+            jf: offset(no)?,
+            k,
+        })
     };
     steps.into_iter().enumerate().map(assemble).collect()
 }
@@ -152,16 +182,27 @@ pub(super) fn filter() -> Option<Vec<sock_filter>> {
 /// Allocates nothing, so it may be called between fork and exec.
 #[expect(unsafe_code, reason = "no crate wraps the listener of a filter")]
 pub(super) fn install(filter: &mut [sock_filter], to: impl AsFd) -> io::Result<()> {
-    let Ok(len) = libc::c_ushort::try_from(filter.len()) else { return Err(io::ErrorKind::InvalidInput.into()) };
-    let program = libc::sock_fprog { len, filter: filter.as_mut_ptr() };
+    let Ok(len) = libc::c_ushort::try_from(filter.len()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let program = libc::sock_fprog {
+        len,
+        filter: filter.as_mut_ptr(),
+    };
     let plain = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
     // With this flag harmless signals do not interrupt a waiting call. Older kernels lack it.
     let patient = plain | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
     // SAFETY: the program is valid for the call, which copies it.
     let set = |flags: libc::c_ulong| unsafe {
-        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program)
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            flags,
+            &raw const program,
+        )
     };
-    let failed_with = |listener, errno| listener < 0 && io::Error::last_os_error().raw_os_error() == Some(errno);
+    let failed_with =
+        |listener, errno| listener < 0 && io::Error::last_os_error().raw_os_error() == Some(errno);
     let mut listener = set(patient);
     if failed_with(listener, libc::EACCES) {
         // Only root may do it while programs can gain rights by being started.
@@ -203,7 +244,14 @@ pub(super) fn receive_listener(from: impl AsFd) -> Result<OwnedFd, Doubt> {
     let mut message = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = [0; 4];
     let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    if recvmsg(from, &mut [IoSliceMut::new(&mut bytes)], &mut message, flags).is_err() {
+    if recvmsg(
+        from,
+        &mut [IoSliceMut::new(&mut bytes)],
+        &mut message,
+        flags,
+    )
+    .is_err()
+    {
         return Err(Doubt::Platform);
     }
     let listener = message.drain().find_map(|part| match part {
@@ -219,25 +267,56 @@ pub(super) fn next(listener: &OwnedFd) -> io::Result<Notice> {
     // SAFETY: plain numbers, for which zero is a value; the kernel wants to see zeros.
     let mut notice: libc::seccomp_notif = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one notice to where there is room for one.
-    if unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut notice) } != 0 {
+    if unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_RECV,
+            &raw mut notice,
+        )
+    } != 0
+    {
         return Err(io::Error::last_os_error());
     }
     let number = notice.data.nr;
-    let is_native = Some(notice.data.arch) == ARCHITECTURE && u32::try_from(number).is_ok_and(|number| number < X32);
-    Ok(Notice { id: notice.id, thread: notice.pid, number: number.into(), arguments: notice.data.args, is_native })
+    let is_native = Some(notice.data.arch) == ARCHITECTURE
+        && u32::try_from(number).is_ok_and(|number| number < X32);
+    Ok(Notice {
+        id: notice.id,
+        thread: notice.pid,
+        number: number.into(),
+        arguments: notice.data.args,
+        is_native,
+    })
 }
 
 /// Whether the call still waits, so that what was read about its thread was not about another one.
 #[expect(unsafe_code, reason = "no crate wraps the listener of a filter")]
 pub(super) fn is_waiting(listener: &OwnedFd, notice: &Notice) -> bool {
     // SAFETY: the kernel reads one number.
-    unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const notice.id) == 0 }
+    unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_ID_VALID,
+            &raw const notice.id,
+        ) == 0
+    }
 }
 
 #[expect(unsafe_code, reason = "no crate wraps the listener of a filter")]
 pub(super) fn let_go(listener: &OwnedFd, notice: &Notice) {
     let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).unwrap_or(1);
-    let mut answer = libc::seccomp_notif_resp { id: notice.id, val: 0, error: 0, flags };
+    let mut answer = libc::seccomp_notif_resp {
+        id: notice.id,
+        val: 0,
+        error: 0,
+        flags,
+    };
     // SAFETY: the kernel reads one answer. Who died meanwhile needs none.
-    unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut answer) };
+    unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_SEND,
+            &raw mut answer,
+        )
+    };
 }

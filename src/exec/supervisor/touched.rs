@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::protocol::{Reader, Writer};
+use super::protocol::{FrameReader, FrameWriter};
 use crate::checkpoint::attribution::Doubt;
 use crate::exec::process::boot_id;
 use crate::item::source::read_bytes;
@@ -49,6 +49,18 @@ impl Touched {
         }
     }
 
+    /// The paths below a folder that the tool has tried to change, relative to it; empty if they are
+    /// not known.
+    pub fn below(&self, folder: &Path) -> Vec<&Path> {
+        let Self::Paths(touched) = self else {
+            return Vec::new();
+        };
+        let inside = touched.paths.iter().chain(&touched.trees);
+        inside
+            .filter_map(|path| path.strip_prefix(folder).ok())
+            .collect()
+    }
+
     /// Why it is unknown what was changed.
     pub fn doubt(&self) -> Option<Doubt> {
         match self {
@@ -81,9 +93,10 @@ impl TouchedPaths {
 
     /// Adds entries below or above one of the folders; returns the new ones, encoded for the log.
     pub(super) fn absorb(&mut self, more: Self, within: &[PathBuf]) -> Vec<u8> {
-        let is_near = |path: &PathBuf| within.is_empty() || within.iter().any(|top| path.starts_with(top));
+        let is_near =
+            |path: &PathBuf| within.is_empty() || within.iter().any(|top| path.starts_with(top));
         let is_above = |path: &PathBuf| within.iter().any(|top| top.starts_with(path));
-        let mut writer = Writer::default();
+        let mut writer = FrameWriter::default();
         for path in more.paths.into_iter().filter(is_near) {
             if !self.paths.contains(&path) {
                 writer.byte(b'p');
@@ -91,7 +104,11 @@ impl TouchedPaths {
                 self.paths.insert(path);
             }
         }
-        for path in more.trees.into_iter().filter(|path| is_near(path) || is_above(path)) {
+        for path in more
+            .trees
+            .into_iter()
+            .filter(|path| is_near(path) || is_above(path))
+        {
             if !self.trees.contains(&path) {
                 writer.byte(b't');
                 writer.bytes(path.as_os_str().as_bytes());
@@ -109,10 +126,12 @@ impl TouchedPaths {
     }
 
     fn has(&self, path: &Path) -> bool {
-        let is_known = self.paths.contains(path) || path.ancestors().any(|above| self.trees.contains(above));
+        let is_known =
+            self.paths.contains(path) || path.ancestors().any(|above| self.trees.contains(above));
         is_known
             || (!self.inodes.is_empty()
-                && fs::symlink_metadata(path).is_ok_and(|file| self.inodes.contains(&(file.dev(), file.ino()))))
+                && fs::symlink_metadata(path)
+                    .is_ok_and(|file| self.inodes.contains(&(file.dev(), file.ino()))))
     }
 }
 
@@ -130,28 +149,46 @@ pub struct TouchedLog {
 impl TouchedLog {
     /// Creates an empty log: nothing was touched yet.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let mut log = Self { file: File::create(path)?, path: path.to_path_buf() };
-        let mut writer = Writer::default();
+        let mut log = Self {
+            file: File::create(path)?,
+            path: path.to_path_buf(),
+        };
+        let mut writer = FrameWriter::default();
         writer.bytes(boot_id().unwrap_or_default().as_bytes());
         log.add(&writer.into_body());
         Ok(log)
     }
 
     pub fn open(path: &Path) -> io::Result<Self> {
-        Ok(Self { file: OpenOptions::new().append(true).open(path)?, path: path.to_path_buf() })
+        Ok(Self {
+            file: OpenOptions::new().append(true).open(path)?,
+            path: path.to_path_buf(),
+        })
     }
 
     /// Adds entries. A log that cannot be completed is deleted, because a missing log means that
     /// nothing is known.
     pub(super) fn add(&mut self, entries: &[u8]) {
         if !entries.is_empty() && self.file.write_all(entries).is_err() {
+            // An empty log says the same: a confined supervisor cannot remove the file.
+            let _ = self.file.set_len(0);
             let _ = fs::remove_file(&self.path);
         }
     }
 
+    /// Adds paths.
+    pub fn note(&mut self, paths: impl IntoIterator<Item = PathBuf>) {
+        let paths = paths.into_iter().collect();
+        let more = TouchedPaths {
+            paths,
+            ..TouchedPaths::default()
+        };
+        self.add(&TouchedPaths::default().absorb(more, &[]));
+    }
+
     /// Marks the log as incomplete: `instead` holds, everything or unknown.
     pub fn give_up(&mut self, instead: &Touched) {
-        let mut writer = Writer::default();
+        let mut writer = FrameWriter::default();
         match instead {
             Touched::Paths(_) => {}
             Touched::Everything => writer.byte(b'e'),
@@ -166,7 +203,7 @@ impl TouchedLog {
     /// Reads a log; unknown when there is none of this boot.
     pub fn read(path: &Path) -> Touched {
         let bytes = read_bytes(path, LARGEST_LOG).unwrap_or_default();
-        let mut reader = Reader::new(&bytes);
+        let mut reader = FrameReader::new(&bytes);
         let boot = reader.word().filter(|boot| !boot.is_empty());
         if boot.is_none_or(|boot| boot_id().is_none_or(|now| boot != now.as_str())) {
             return Touched::Unknown(Doubt::Lost);
@@ -180,7 +217,7 @@ impl TouchedLog {
     }
 }
 
-fn entry(reader: &mut Reader<'_>) -> Option<Touched> {
+fn entry(reader: &mut FrameReader<'_>) -> Option<Touched> {
     let mut paths = TouchedPaths::default();
     match reader.byte()? {
         b'p' => {
@@ -200,7 +237,7 @@ fn entry(reader: &mut Reader<'_>) -> Option<Touched> {
 }
 
 /// Resolves symlinks in all parts of the path except the last.
-pub(super) fn without_links(path: &Path) -> PathBuf {
+fn without_links(path: &Path) -> PathBuf {
     match (path.parent(), path.file_name()) {
         (Some(parent), Some(name)) => match fs::canonicalize(parent) {
             Ok(parent) => parent.join(name),

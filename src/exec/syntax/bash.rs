@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
-use super::{Answer, Problem, Script, TIME_LIMIT, interpreter, problem_in};
+use super::{CheckedScript, SyntaxAnswer, SyntaxProblem, TIME_LIMIT, interpreter, problem_in};
 
 /// The time limit for one file; nested substitutions can take bash forever.
 const FILE_TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -39,31 +39,52 @@ echo done"#;
 /// Fewer files are checked one by one.
 const SIEVE_FROM: usize = 4;
 
-pub(super) fn ask(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -> Answer {
+pub(super) fn ask(
+    scripts: &[(usize, &CheckedScript)],
+    program: &Path,
+    search_path: &OsStr,
+) -> SyntaxAnswer {
     let workers = thread::available_parallelism().map_or(1, usize::from);
-    let doubtful: Vec<(usize, &Script)> = if scripts.len() < SIEVE_FROM {
+    let doubtful: Vec<(usize, &CheckedScript)> = if scripts.len() < SIEVE_FROM {
         scripts.to_vec()
     } else {
         let shares = scripts.par_chunks(scripts.len().div_ceil(workers));
-        shares.flat_map_iter(|share| sift(share, program, search_path)).collect()
+        shares
+            .flat_map_iter(|share| sift(share, program, search_path))
+            .collect()
     };
     ask_each(&doubtful, program, search_path)
 }
 
 /// Returns the scripts that one process cannot parse; all of them if it did not finish.
-fn sift<'s>(scripts: &[(usize, &'s Script)], program: &Path, search_path: &OsStr) -> Vec<(usize, &'s Script)> {
+fn sift<'s>(
+    scripts: &[(usize, &'s CheckedScript)],
+    program: &Path,
+    search_path: &OsStr,
+) -> Vec<(usize, &'s CheckedScript)> {
     // Bash cannot hold a NUL; a text with one would count as two.
-    let whole = scripts.iter().all(|(_, script)| !script.text.contains('\0'));
-    let said = if whole { run_sieve(scripts, program, search_path).unwrap_or_default() } else { String::new() };
+    let whole = scripts
+        .iter()
+        .all(|(_, script)| !script.text.contains('\0'));
+    let said = if whole {
+        run_sieve(scripts, program, search_path).unwrap_or_default()
+    } else {
+        String::new()
+    };
     match said.strip_suffix("done\n") {
-        Some(numbers) => {
-            numbers.lines().filter_map(|number| scripts.get(number.parse::<usize>().ok()?).copied()).collect()
-        }
+        Some(numbers) => numbers
+            .lines()
+            .filter_map(|number| scripts.get(number.parse::<usize>().ok()?).copied())
+            .collect(),
         None => scripts.to_vec(),
     }
 }
 
-fn run_sieve(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -> std::io::Result<String> {
+fn run_sieve(
+    scripts: &[(usize, &CheckedScript)],
+    program: &Path,
+    search_path: &OsStr,
+) -> std::io::Result<String> {
     // A file, because bash reads a pipe byte by byte.
     let mut texts = tempfile::tempfile()?;
     for (_, script) in scripts {
@@ -86,11 +107,17 @@ fn run_sieve(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) 
     Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
-fn ask_each(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -> Answer {
+fn ask_each(
+    scripts: &[(usize, &CheckedScript)],
+    program: &Path,
+    search_path: &OsStr,
+) -> SyntaxAnswer {
     let deadline = Instant::now() + TIME_LIMIT;
     let next = AtomicUsize::new(0);
-    let answer = Mutex::new(Answer::default());
-    let workers = thread::available_parallelism().map_or(1, usize::from).min(scripts.len());
+    let answer = Mutex::new(SyntaxAnswer::default());
+    let workers = thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(scripts.len());
     thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
@@ -103,7 +130,9 @@ fn ask_each(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -
                     match parse(script, program, search_path) {
                         Ok(None) => {}
                         Ok(Some(problem)) => lock(&answer).found.push((*at, problem)),
-                        Err(err) => lock(&answer).gave_up = Some(format!("cannot ask `bash`: {err}")),
+                        Err(err) => {
+                            lock(&answer).gave_up = Some(format!("cannot ask `bash`: {err}"));
+                        }
                     }
                 }
             });
@@ -112,7 +141,11 @@ fn ask_each(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -
     answer.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn parse(script: &Script, program: &Path, search_path: &OsStr) -> std::io::Result<Option<Problem>> {
+fn parse(
+    script: &CheckedScript,
+    program: &Path,
+    search_path: &OsStr,
+) -> std::io::Result<Option<SyntaxProblem>> {
     // A file, because bash reads a pipe byte by byte.
     let mut file = tempfile::tempfile()?;
     file.write_all(script.text.as_bytes())?;
@@ -125,12 +158,12 @@ fn parse(script: &Script, program: &Path, search_path: &OsStr) -> std::io::Resul
 }
 
 fn parse_with(
-    script: &Script,
+    script: &CheckedScript,
     mut file: &File,
     options: &[&str],
     program: &Path,
     search_path: &OsStr,
-) -> std::io::Result<Option<Problem>> {
+) -> std::io::Result<Option<SyntaxProblem>> {
     file.rewind()?;
     let mut child = interpreter(program, search_path)
         .args(["--noprofile", "--norc"])
@@ -145,7 +178,9 @@ fn parse_with(
             let mut complaint = Vec::new();
             // Dropping the pipe after the limit ends a bash that keeps writing errors.
             let read = stderr.map(|stderr| stderr.take(MAX_COMPLAINT).read_to_end(&mut complaint));
-            read.transpose().map(|_| String::from_utf8_lossy(&complaint).into_owned()).unwrap_or_default()
+            read.transpose()
+                .map(|_| String::from_utf8_lossy(&complaint).into_owned())
+                .unwrap_or_default()
         });
         let status = wait(&mut child, Instant::now() + FILE_TIME_LIMIT);
         (reader.join().unwrap_or_default(), status)
@@ -176,13 +211,15 @@ fn wait(child: &mut Child, deadline: Instant) -> std::io::Result<Option<ExitStat
 }
 
 /// Parses `bash: line 3: syntax error near …`.
-fn understand(script: &Script, complaint: &str) -> Problem {
+fn understand(script: &CheckedScript, complaint: &str) -> SyntaxProblem {
     let read = |line: &str| {
         let (number, message) = line.split_once(": line ")?.1.split_once(": ")?;
         Some((number.parse().ok()?, message.to_owned()))
     };
-    let (line, message) =
-        complaint.lines().find_map(read).unwrap_or_else(|| (1, "the interpreter crashed on it".to_owned()));
+    let (line, message) = complaint
+        .lines()
+        .find_map(read)
+        .unwrap_or_else(|| (1, "the interpreter crashed on it".to_owned()));
     let last = u32::try_from(script.text.lines().count()).unwrap_or(u32::MAX);
     problem_in(script, line.min(last.max(1)), 1, message)
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use super::{Answer, Script, TIME_LIMIT, interpreter, problem_in};
+use super::{CheckedScript, SyntaxAnswer, TIME_LIMIT, interpreter, problem_in};
 
 /// How often a crashed process is restarted after the file that crashed it.
 const MAX_CRASHES: usize = 8;
@@ -43,12 +43,21 @@ while True:
     os.write(1, (json.dumps(answer) + "\n").encode("ascii"))
 "#;
 
-pub(super) fn ask(scripts: &[(usize, &Script)], program: &Path, search_path: &OsStr) -> Answer {
+pub(super) fn ask(
+    scripts: &[(usize, &CheckedScript)],
+    program: &Path,
+    search_path: &OsStr,
+) -> SyntaxAnswer {
     let deadline = Instant::now() + TIME_LIMIT;
-    let mut answer = Answer::default();
-    let (scripts, large): (Vec<_>, Vec<_>) = scripts.iter().partition(|(_, script)| script.text.len() <= MAX_SOURCE);
+    let mut answer = SyntaxAnswer::default();
+    let (scripts, large): (Vec<_>, Vec<_>) = scripts
+        .iter()
+        .partition(|(_, script)| script.text.len() <= MAX_SOURCE);
     if !large.is_empty() {
-        answer.gave_up = Some(format!("scripts larger than {} KiB are not parsed", MAX_SOURCE / 1024));
+        answer.gave_up = Some(format!(
+            "scripts larger than {} KiB are not parsed",
+            MAX_SOURCE / 1024
+        ));
     }
     let mut rest = scripts.as_slice();
     for _ in 0..=MAX_CRASHES {
@@ -56,21 +65,30 @@ pub(super) fn ask(scripts: &[(usize, &Script)], program: &Path, search_path: &Os
             return answer;
         }
         let (answered, end) = ask_once(rest, program, search_path, deadline, &mut answer);
-        let Some(behind) = rest.get(answered..).filter(|behind| !behind.is_empty()) else { return answer };
+        let Some(behind) = rest.get(answered..).filter(|behind| !behind.is_empty()) else {
+            return answer;
+        };
         match end {
-            End::Failed(reason) => {
+            PythonCheckEnd::Failed(reason) => {
                 answer.gave_up = Some(reason);
                 return answer;
             }
-            End::Closed if answered == 0 && rest.len() == scripts.len() && !is_alive(program, search_path) => {
+            PythonCheckEnd::Closed
+                if answered == 0
+                    && rest.len() == scripts.len()
+                    && !is_alive(program, search_path) =>
+            {
                 answer.gave_up = Some("`python3` does not start".to_owned());
                 return answer;
             }
             // It crashed on the file without an answer.
-            End::Closed => {
-                answer.found.extend(
-                    behind.first().map(|(at, script)| (*at, problem_in(script, 1, 1, "the interpreter crashed on it"))),
-                );
+            PythonCheckEnd::Closed => {
+                answer.found.extend(behind.first().map(|(at, script)| {
+                    (
+                        *at,
+                        problem_in(script, 1, 1, "the interpreter crashed on it"),
+                    )
+                }));
                 rest = behind.get(1..).unwrap_or_default();
             }
         }
@@ -81,19 +99,19 @@ pub(super) fn ask(scripts: &[(usize, &Script)], program: &Path, search_path: &Os
     answer
 }
 
-enum End {
+enum PythonCheckEnd {
     Closed,
     Failed(String),
 }
 
 /// Returns how many files were answered.
 fn ask_once(
-    scripts: &[(usize, &Script)],
+    scripts: &[(usize, &CheckedScript)],
     program: &Path,
     search_path: &OsStr,
     deadline: Instant,
-    answer: &mut Answer,
-) -> (usize, End) {
+    answer: &mut SyntaxAnswer,
+) -> (usize, PythonCheckEnd) {
     let spawned = interpreter(program, search_path)
         .args(["-I", "-S", "-B", "-W", "ignore", "-c", BOOT])
         .stdin(Stdio::piped())
@@ -101,12 +119,23 @@ fn ask_once(
         .spawn();
     let mut child = match spawned {
         Ok(child) => child,
-        Err(err) => return (0, End::Failed(format!("cannot start `{}`: {err}", program.display()))),
+        Err(err) => {
+            return (
+                0,
+                PythonCheckEnd::Failed(format!("cannot start `{}`: {err}", program.display())),
+            );
+        }
     };
     let outcome = thread::scope(|scope| {
         let (stdin, lines) = (child.stdin.take(), lines_of(&mut child));
         // On a separate thread: the pipe is smaller than the sources, and answers arrive meanwhile.
-        scope.spawn(move || stdin.map(|mut stdin| scripts.iter().try_for_each(|(_, script)| send(&mut stdin, script))));
+        scope.spawn(move || {
+            stdin.map(|mut stdin| {
+                scripts
+                    .iter()
+                    .try_for_each(|(_, script)| send(&mut stdin, script))
+            })
+        });
         let outcome = collect(scripts, &lines, deadline, answer);
         // This also unblocks the writer.
         let _ = child.kill();
@@ -116,7 +145,7 @@ fn ask_once(
     outcome
 }
 
-fn send(stdin: &mut impl Write, script: &Script) -> std::io::Result<()> {
+fn send(stdin: &mut impl Write, script: &CheckedScript) -> std::io::Result<()> {
     let length = u32::try_from(script.text.len()).map_err(std::io::Error::other)?;
     stdin.write_all(&length.to_be_bytes())?;
     stdin.write_all(script.text.as_bytes())
@@ -125,33 +154,51 @@ fn send(stdin: &mut impl Write, script: &Script) -> std::io::Result<()> {
 fn lines_of(child: &mut Child) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     if let Some(stdout) = child.stdout.take() {
-        thread::spawn(move || BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|l| sender.send(l)));
+        thread::spawn(move || {
+            BufReader::new(stdout)
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|l| sender.send(l))
+        });
     }
     receiver
 }
 
 fn collect(
-    scripts: &[(usize, &Script)],
+    scripts: &[(usize, &CheckedScript)],
     lines: &Receiver<String>,
     deadline: Instant,
-    answer: &mut Answer,
-) -> (usize, End) {
+    answer: &mut SyntaxAnswer,
+) -> (usize, PythonCheckEnd) {
     for (count, (at, script)) in scripts.iter().enumerate() {
         let line = match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(line) => line,
-            Err(mpsc::RecvTimeoutError::Disconnected) => return (count, End::Closed),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return (count, PythonCheckEnd::Closed),
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 let reason = format!("`python3` took more than {} s", TIME_LIMIT.as_secs());
-                return (count, End::Failed(reason));
+                return (count, PythonCheckEnd::Failed(reason));
             }
         };
         let values: Vec<Value> = serde_json::from_str(&line).unwrap_or_default();
-        let number = |at: usize| values.get(at).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
+        let number = |at: usize| {
+            values
+                .get(at)
+                .and_then(Value::as_u64)
+                .and_then(|n| u32::try_from(n).ok())
+        };
         if let Some(message) = values.get(2).and_then(Value::as_str) {
-            answer.found.push((*at, problem_in(script, number(0).unwrap_or(1), number(1).unwrap_or(1), message)));
+            answer.found.push((
+                *at,
+                problem_in(
+                    script,
+                    number(0).unwrap_or(1),
+                    number(1).unwrap_or(1),
+                    message,
+                ),
+            ));
         }
     }
-    (scripts.len(), End::Closed)
+    (scripts.len(), PythonCheckEnd::Closed)
 }
 
 fn is_alive(program: &Path, search_path: &OsStr) -> bool {

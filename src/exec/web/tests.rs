@@ -76,13 +76,22 @@ fn an_address_that_is_written_out_is_judged_however_it_is_written() {
     ];
     for text in written {
         let url = Url::parse(text).unwrap();
-        let failure = check_url(&url, Reach::Public).unwrap_err();
+        let failure = check_url(&url, NetworkReach::Public).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Address, "{text}");
-        assert_eq!(check_url(&url, Reach::Anywhere), Ok(()), "{text}");
+        assert_eq!(check_url(&url, NetworkReach::Anywhere), Ok(()), "{text}");
     }
-    assert_eq!(check_url(&Url::parse("https://example.com/a").unwrap(), Reach::Public), Ok(()));
+    assert_eq!(
+        check_url(
+            &Url::parse("https://example.com/a").unwrap(),
+            NetworkReach::Public
+        ),
+        Ok(())
+    );
     for text in ["file:///etc/passwd", "ftp://example.com/", "unix:/run/x"] {
-        assert!(check_url(&Url::parse(text).unwrap(), Reach::Anywhere).is_err(), "{text}");
+        assert!(
+            check_url(&Url::parse(text).unwrap(), NetworkReach::Anywhere).is_err(),
+            "{text}"
+        );
     }
 }
 
@@ -101,11 +110,22 @@ fn the_proxy_of_the_user_may_be_anywhere() {
     .collect();
     assert_eq!(proxy_hosts(&environment), ["proxy.corp", "10.0.0.1"]);
     let passed: Vec<OsString> = variables(&environment).into_keys().collect();
-    assert_eq!(passed, ["HTTPS_PROXY", "SSL_CERT_FILE", "http_proxy", "no_proxy"]);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    assert_eq!(
+        passed,
+        ["HTTPS_PROXY", "SSL_CERT_FILE", "http_proxy", "no_proxy"]
+    );
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let look_up = |proxies: &[String]| {
-        let lookup = GuardedLookup { reach: Reach::Public, proxies: proxies.into() };
-        runtime.block_on(lookup.resolve("localhost".parse().unwrap())).map(Iterator::count)
+        let lookup = GuardedLookup {
+            reach: NetworkReach::Public,
+            proxies: proxies.into(),
+        };
+        runtime
+            .block_on(lookup.resolve("localhost".parse().unwrap()))
+            .map(Iterator::count)
     };
     assert!(look_up(&[]).is_err());
     assert!(look_up(&["LOCALHOST".to_owned()]).is_ok_and(|count| count > 0));

@@ -1,16 +1,19 @@
 //! `post-rewrite`: records which commit replaced a checkpoint after a rebase or an amend.
 
-use super::{Answer, HookCall};
+use super::{HookAnswer, HookCall};
 use crate::checkpoint::object::ObjectId;
 use crate::context::Context;
 use crate::error::Error;
 use crate::run::error::RunError;
-use crate::run::rewrite::{self, Recorded};
+use crate::run::rewrite::{self, RewriteOutcome};
 
-pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
+pub(super) fn run(call: &HookCall<'_>) -> Result<HookAnswer, Error> {
     let told = call.arguments.first().map(std::ffi::OsString::as_os_str);
     let cause = told.or_else(|| call.environment.find("PRE_COMMIT_REWRITE_COMMAND"));
-    let cause = cause.and_then(|cause| cause.to_str()).unwrap_or("rebase").to_owned();
+    let cause = cause
+        .and_then(|cause| cause.to_str())
+        .unwrap_or("rebase")
+        .to_owned();
     let place = call.place()?;
     let repository = call.open(&place)?;
     let mut pairs = pairs(call.input);
@@ -20,14 +23,21 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
     }
     let replaced = repository.replacements(&pairs).map_err(RunError::from)?;
     if replaced.is_empty() {
-        return Ok(Answer::default());
+        return Ok(HookAnswer::default());
     }
     let ctx = Context::anywhere(call.environment.clone(), None)?;
-    let mut answer = Answer::default();
-    if let Recorded::Run { changed, .. } = rewrite::record(&ctx, &repository, &cause, &replaced)? {
+    let mut answer = HookAnswer::default();
+    if let RewriteOutcome::Run { changed, .. } =
+        rewrite::record(&ctx, &repository, &cause, &replaced)?
+    {
         answer.notes = changed
             .iter()
-            .map(|(step, new)| format!("commit {} changes something else than the checkpoint of `{step}`", new.short()))
+            .map(|(step, new)| {
+                format!(
+                    "commit {} changes something else than the checkpoint of `{step}`",
+                    new.short()
+                )
+            })
             .collect();
     }
     Ok(answer)

@@ -2,36 +2,42 @@
 
 use std::io::Write;
 
-use super::{Answer, HookCall};
-use crate::checkpoint::message::Draft;
+use super::{HookAnswer, HookCall};
+use crate::checkpoint::message::MessageDraft;
 use crate::error::Error;
 use crate::failpoint::failpoint;
-use crate::journal::event::Maker;
+use crate::journal::event::CommitMaker;
 use crate::run::error::RunError;
 
-pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
+pub(super) fn run(call: &HookCall<'_>) -> Result<HookAnswer, Error> {
     let place = call.place()?;
-    let Some(presence) = call.presence(&place)? else { return Ok(Answer::default()) };
+    let Some(active_run) = call.active_run(&place)? else {
+        return Ok(HookAnswer::default());
+    };
     // A user who commits while a tool runs is not the tool.
-    if presence.by != Maker::Step && !presence.waits {
-        return Ok(Answer::default());
+    if active_run.by != CommitMaker::Step && !active_run.waits {
+        return Ok(HookAnswer::default());
     }
     // A merge contains other people's commits, and a replayed commit already has its message.
     let source = call.arguments.get(1).and_then(|source| source.to_str());
     if matches!(source, Some("merge" | "squash")) || place.is_replaying() {
-        return Ok(Answer::default());
+        return Ok(HookAnswer::default());
     }
-    let Some((file, text)) = call.message()? else { return Ok(Answer::default()) };
+    let Some((file, text)) = call.message()? else {
+        return Ok(HookAnswer::default());
+    };
     let repository = call.open(&place)?;
     // In a reftable these are refs, not files.
     if repository.is_picking().map_err(RunError::from)? {
-        return Ok(Answer::default());
+        return Ok(HookAnswer::default());
     }
-    let draft = Draft::new(&text, &repository.comment_mark());
+    let draft = MessageDraft::new(&text, &repository.comment_mark());
     if !draft.claims().is_empty() {
-        return Ok(Answer::default());
+        return Ok(HookAnswer::default());
     }
-    let text = draft.with_trailers(presence.directive(), &presence.trailers()).map_err(RunError::from)?;
+    let text = draft
+        .with_trailers(active_run.directive(), &active_run.trailers())
+        .map_err(RunError::from)?;
     // Write to a temporary file and rename it: if the hook is killed, the message stays as it was.
     let folder = file.parent().unwrap_or(&place.git_dir);
     let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut new| {
@@ -40,5 +46,5 @@ pub(super) fn run(call: &HookCall<'_>) -> Result<Answer, Error> {
         new.persist(&file).map_err(|err| err.error)
     });
     written.map_err(|source| Error::Write { file, source })?;
-    Ok(Answer::default())
+    Ok(HookAnswer::default())
 }

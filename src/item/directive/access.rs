@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::item::place::Place;
+use crate::item::position::Position;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Grant {
@@ -12,7 +12,7 @@ pub struct Grant {
     pub access: Access,
     /// Whether it denies instead of grants.
     pub deny: bool,
-    pub place: Place,
+    pub place: Position,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -97,16 +97,30 @@ impl fmt::Display for Access {
             Self::Write { path } => write!(f, "write `{path}`"),
             Self::ReadApi { endpoint } => write!(f, "call `{endpoint}` to read"),
             Self::WriteApi { endpoint } => write!(f, "call `{endpoint}` to write"),
-            Self::Mcp { server, tools } if tools.is_empty() => write!(f, "use the MCP server `{server}`"),
-            Self::Mcp { server, tools } => write!(f, "use {} of the MCP server `{server}`", quoted(tools)),
-            Self::Docker { network: Some(network) } => write!(f, "run containers on the network `{network}`"),
+            Self::Mcp { server, tools } if tools.is_empty() => {
+                write!(f, "use the MCP server `{server}`")
+            }
+            Self::Mcp { server, tools } => {
+                write!(f, "use {} of the MCP server `{server}`", quoted(tools))
+            }
+            Self::Docker {
+                network: Some(network),
+            } => write!(f, "run containers on the network `{network}`"),
             Self::Docker { network: None } => f.write_str("run containers"),
-            Self::Item { verb, item_type, id } => write!(f, "{verb} {item_type} items `{id}`"),
+            Self::Item {
+                verb,
+                item_type,
+                id,
+            } => write!(f, "{verb} {item_type} items `{id}`"),
             Self::Capability { name } => write!(f, "`{name}`"),
         }
     }
 }
 
 fn quoted(words: &[String]) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+    words
+        .iter()
+        .map(|word| format!("`{word}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

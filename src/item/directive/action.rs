@@ -2,17 +2,29 @@
 
 use super::params::{add_param, read_params};
 use super::quantity::choice;
-use super::reading::{Reading, UseKind, join};
-use super::xml::{Content, Element, Text};
+use super::reading::{DirectiveReading, UseKind, join};
+use super::xml::{Element, XmlContent, XmlText};
 use super::{Param, StepAction};
 use crate::item::id::ItemId;
 use crate::item::wording::{did_you_mean, nearest, shown};
 use crate::problem::Code;
 
-const EXECUTABLE: [&str; 8] = ["execute", "search", "load", "sign", "migrate", "tool_call", "checkpoint", "tool"];
+const EXECUTABLE: [&str; 8] = [
+    "execute",
+    "search",
+    "load",
+    "sign",
+    "migrate",
+    "tool_call",
+    "checkpoint",
+    "tool",
+];
 const ITEM_TYPES: [&str; 4] = ["tool", "script", "directive", "knowledge"];
-const GATES: [(&str, &str); 3] =
-    [("human-verify", "human-verify"), ("decision", "decision"), ("human-action", "human-action")];
+const GATES: [(&str, &str); 3] = [
+    ("human-verify", "human-verify"),
+    ("decision", "decision"),
+    ("human-action", "human-action"),
+];
 
 pub(super) fn is_executable(element: &Element) -> bool {
     EXECUTABLE.contains(&&*element.name) && !is_shown_call(element)
@@ -28,7 +40,11 @@ fn is_shown_call(element: &Element) -> bool {
 
 /// The instructions of a step outside of `<action>`: bare text, `<instruction>`, and verbatim
 /// `<render>` and shown calls, because instructions refer to them.
-pub(super) fn told(step: &Element, path: &str, reading: &mut Reading<'_>) -> Text {
+pub(super) fn instructions(
+    step: &Element,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> XmlText {
     for shown in step.children().filter(|child| is_shown_call(child)) {
         reading
             .report(
@@ -53,22 +69,33 @@ pub(super) fn only_executable(action: &Element) -> Option<&Element> {
     let mut found = None;
     for content in &action.content {
         match content {
-            Content::Text(text) if text.is_blank() => {}
-            Content::Element(element) if found.is_none() && is_executable(element) => found = Some(element),
+            XmlContent::Text(text) if text.is_blank() => {}
+            XmlContent::Element(element) if found.is_none() && is_executable(element) => {
+                found = Some(element);
+            }
             _ => return None,
         }
     }
     found
 }
 
-pub(super) fn read(element: &Element, step: &Element, path: &str, reading: &mut Reading<'_>) -> StepAction {
+pub(super) fn read(
+    element: &Element,
+    step: &Element,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> StepAction {
     let path = join(path, &element.name);
     match &*element.name {
         "execute" => execute(element, &path, reading),
         "tool_call" => {
             reading.check_attributes(element, &path, &["tool", "command"]);
             let item_id = required(element, "tool", &path, reading);
-            StepAction::Tool { item_id, command: command(element), params: read_params(element, &path, reading) }
+            StepAction::Tool {
+                item_id,
+                command: command(element),
+                params: read_params(element, &path, reading),
+            }
         }
         "tool" => old_tool(element, step, &path, reading),
         "checkpoint" => checkpoint(element, &path, reading),
@@ -77,8 +104,16 @@ pub(super) fn read(element: &Element, step: &Element, path: &str, reading: &mut 
 }
 
 /// Reads `<checkpoint>`: a human gate if it has a type, otherwise a commit.
-pub(super) fn checkpoint(element: &Element, path: &str, reading: &mut Reading<'_>) -> StepAction {
-    reading.check_attributes(element, path, &["operation", "message", "type", "gate", "name"]);
+pub(super) fn checkpoint(
+    element: &Element,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> StepAction {
+    reading.check_attributes(
+        element,
+        path,
+        &["operation", "message", "type", "gate", "name"],
+    );
     if element.attribute("type").is_some() || element.attribute("gate").is_some() {
         return gate(element, path, reading);
     }
@@ -92,37 +127,74 @@ pub(super) fn checkpoint(element: &Element, path: &str, reading: &mut Reading<'_
     if let Some(message) = &message {
         reading.uses(message, UseKind::Template, join(path, "message"));
     }
-    StepAction::Checkpoint { operation: operation.value, message: message.map(|text| text.value) }
+    StepAction::Checkpoint {
+        operation: operation.value,
+        message: message.map(|text| text.value),
+    }
 }
 
-fn gate(element: &Element, path: &str, reading: &mut Reading<'_>) -> StepAction {
+fn gate(element: &Element, path: &str, reading: &mut DirectiveReading<'_>) -> StepAction {
     let gate = match element.attribute("type") {
         Some(attribute) => choice(reading, &attribute.value, &join(path, "type"), &GATES),
         None => None,
     };
-    if let Some(attribute) = element.attribute("gate").filter(|it| it.value.value.trim() != "blocking") {
-        let message = format!("`{}` is not a known gate; it is taken as blocking", shown(&attribute.value.value));
+    if let Some(attribute) = element
+        .attribute("gate")
+        .filter(|it| it.value.value.trim() != "blocking")
+    {
+        let message = format!(
+            "`{}` is not a known gate; it is taken as blocking",
+            shown(&attribute.value.value)
+        );
         reading
-            .report(Code::UnknownEnumValue, attribute.value.offset_at(0), join(path, "gate"), message)
+            .report(
+                Code::UnknownEnumValue,
+                attribute.value.offset_at(0),
+                join(path, "gate"),
+                message,
+            )
             .suggest("write gate=\"blocking\"");
     }
-    let attribute = element.attribute("message").or(element.attribute("operation"));
+    let attribute = element
+        .attribute("message")
+        .or(element.attribute("operation"));
     let own = attribute.map_or_else(|| element.own_text(), |it| it.value.clone());
     // All parts of a gate (<what_built>, <how_to_verify>, …) are shown to the person.
-    let parts = element.children().map(|child| child.flat_text(reading.text));
-    let parts: Vec<Text> = std::iter::once(own).chain(parts).filter(|it| !it.is_blank()).collect();
+    let parts = element
+        .children()
+        .map(|child| child.flat_text(reading.text));
+    let parts: Vec<XmlText> = std::iter::once(own)
+        .chain(parts)
+        .filter(|it| !it.is_blank())
+        .collect();
     for part in &parts {
         reading.uses(part, UseKind::Template, path);
     }
-    let question = parts.iter().map(|part| part.unframed().value).collect::<Vec<_>>().join("\n\n");
+    let question = parts
+        .iter()
+        .map(|part| part.unframed().value)
+        .collect::<Vec<_>>()
+        .join("\n\n");
     // Without a valid type, use the most careful one: a person verifies.
-    StepAction::Human { gate: gate.unwrap_or("human-verify").to_owned(), question }
+    StepAction::Human {
+        gate: gate.unwrap_or("human-verify").to_owned(),
+        question,
+    }
 }
 
-fn execute(element: &Element, path: &str, reading: &mut Reading<'_>) -> StepAction {
-    reading.check_attributes(element, path, &["item_type", "item_id", "action", "command"]);
+fn execute(element: &Element, path: &str, reading: &mut DirectiveReading<'_>) -> StepAction {
+    reading.check_attributes(
+        element,
+        path,
+        &["item_type", "item_id", "action", "command"],
+    );
     if let Some(attribute) = element.attribute("action") {
-        choice(reading, &attribute.value, &join(path, "action"), &[("run", ())]);
+        choice(
+            reading,
+            &attribute.value,
+            &join(path, "action"),
+            &[("run", ())],
+        );
     }
     let item_type = item_type(element, path, reading);
     let item_id = required(element, "item_id", path, reading);
@@ -134,25 +206,49 @@ fn execute(element: &Element, path: &str, reading: &mut Reading<'_>) -> StepActi
         "directive" => StepAction::Directive { item_id, params },
         "knowledge" => {
             let place = reading.place(element.span.start);
-            let param = |name: &str, value: &str| Param { name: name.to_owned(), value: value.to_owned(), place };
+            let param = |name: &str, value: &str| Param {
+                name: name.to_owned(),
+                value: value.to_owned(),
+                place,
+            };
             let named = [param("item_type", "knowledge"), param("item_id", &item_id)];
-            StepAction::Item { verb: "load".to_owned(), params: named.into_iter().chain(params).collect() }
+            StepAction::Item {
+                verb: "load".to_owned(),
+                params: named.into_iter().chain(params).collect(),
+            }
         }
-        _ => StepAction::Tool { item_id, command: command(element), params },
+        _ => StepAction::Tool {
+            item_id,
+            command: command(element),
+            params,
+        },
     }
 }
 
-fn item_type(element: &Element, path: &str, reading: &mut Reading<'_>) -> &'static str {
+fn item_type(element: &Element, path: &str, reading: &mut DirectiveReading<'_>) -> &'static str {
     let Some(attribute) = element.attribute("item_type") else {
-        reading.missing(element, path, "item_type").suggest("add item_type=\"tool\" or item_type=\"directive\"");
+        reading
+            .missing(element, path, "item_type")
+            .suggest("add item_type=\"tool\" or item_type=\"directive\"");
         return "tool";
     };
     let choices = ITEM_TYPES.map(|name| (name, name));
-    choice(reading, &attribute.value, &join(path, "item_type"), &choices).unwrap_or("tool")
+    choice(
+        reading,
+        &attribute.value,
+        &join(path, "item_type"),
+        &choices,
+    )
+    .unwrap_or("tool")
 }
 
 /// `git_checkpoint` is built in, however it is called.
-fn native_checkpoint(element: &Element, params: Vec<Param>, path: &str, reading: &mut Reading<'_>) -> StepAction {
+fn native_checkpoint(
+    element: &Element,
+    params: Vec<Param>,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> StepAction {
     const PARAMS: [&str; 3] = ["operation", "message", "caller_directive"];
     let mut operation = None;
     let mut message = None;
@@ -162,24 +258,48 @@ fn native_checkpoint(element: &Element, params: Vec<Param>, path: &str, reading:
             "message" => message = Some(param.value),
             "caller_directive" => {}
             other => {
-                let suggestion = did_you_mean(nearest(other, PARAMS), &format!("known are: {}", PARAMS.join(", ")));
+                let suggestion = did_you_mean(
+                    nearest(other, PARAMS),
+                    &format!("known are: {}", PARAMS.join(", ")),
+                );
                 let text = format!("git_checkpoint has no input `{}`", shown(other));
-                reading.findings.add(Code::UnknownField, param.place, path, text).suggest(suggestion);
+                reading
+                    .findings
+                    .add(Code::UnknownField, param.place, path, text)
+                    .suggest(suggestion);
             }
         }
     }
-    if operation.as_ref().is_none_or(|operation| operation.trim().is_empty()) {
+    if operation
+        .as_ref()
+        .is_none_or(|operation| operation.trim().is_empty())
+    {
         reading
             .missing(element, path, "operation")
             .suggest("add <param name=\"operation\" value=\"…\"/> to `<execute>`");
     }
-    StepAction::Checkpoint { operation: operation.unwrap_or_default(), message }
+    StepAction::Checkpoint {
+        operation: operation.unwrap_or_default(),
+        message,
+    }
 }
 
-fn item(element: &Element, verb: &str, path: &str, reading: &mut Reading<'_>) -> StepAction {
+fn item(
+    element: &Element,
+    verb: &str,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> StepAction {
     let mut params = Vec::new();
     for attribute in &element.attributes {
-        add_param(&mut params, attribute.name.clone(), &attribute.value, path, attribute.offset, reading);
+        add_param(
+            &mut params,
+            attribute.name.clone(),
+            &attribute.value,
+            path,
+            attribute.offset,
+            reading,
+        );
     }
     for param in read_params(element, path, reading) {
         if params.iter().all(|other| other.name != param.name) {
@@ -189,18 +309,35 @@ fn item(element: &Element, verb: &str, path: &str, reading: &mut Reading<'_>) ->
     let text = element.own_text().trimmed();
     if !text.is_blank() {
         let name = if verb == "search" { "query" } else { "item_id" };
-        add_param(&mut params, name.to_owned(), &text, path, text.offset_at(0), reading);
+        add_param(
+            &mut params,
+            name.to_owned(),
+            &text,
+            path,
+            text.offset_at(0),
+            reading,
+        );
     }
     let needed = if verb == "search" { "query" } else { "item_id" };
     if params.iter().all(|param| param.name != needed) {
         reading.missing(element, path, needed);
     }
-    StepAction::Item { verb: verb.to_owned(), params }
+    StepAction::Item {
+        verb: verb.to_owned(),
+        params,
+    }
 }
 
 /// `<tool>id</tool>` or `<tool name="id"/>`, with `<parameters>` beside or in it.
-fn old_tool(element: &Element, step: &Element, path: &str, reading: &mut Reading<'_>) -> StepAction {
-    let attribute = ["id", "name", "item_id", "tool_id"].iter().find_map(|name| element.attribute(name));
+fn old_tool(
+    element: &Element,
+    step: &Element,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> StepAction {
+    let attribute = ["id", "name", "item_id", "tool_id"]
+        .iter()
+        .find_map(|name| element.attribute(name));
     let id = attribute.map_or_else(|| element.own_text().trimmed(), |it| it.value.clone());
     if id.is_blank() {
         reading.missing(element, path, "id");
@@ -211,11 +348,23 @@ fn old_tool(element: &Element, step: &Element, path: &str, reading: &mut Reading
     if let Some(parameters) = step.child("parameters") {
         params.extend(read_params(parameters, &join(path, "parameters"), reading));
     }
-    StepAction::Tool { item_id: id.value.trim().to_owned(), command: None, params }
+    StepAction::Tool {
+        item_id: id.value.trim().to_owned(),
+        command: None,
+        params,
+    }
 }
 
-fn required(element: &Element, name: &str, path: &str, reading: &mut Reading<'_>) -> String {
-    let text = element.attribute(name).map(|it| it.value.trimmed()).filter(|text| !text.is_blank());
+fn required(
+    element: &Element,
+    name: &str,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> String {
+    let text = element
+        .attribute(name)
+        .map(|it| it.value.trimmed())
+        .filter(|text| !text.is_blank());
     let Some(text) = text else {
         reading.missing(element, path, name);
         return String::new();
@@ -225,7 +374,7 @@ fn required(element: &Element, name: &str, path: &str, reading: &mut Reading<'_>
 }
 
 /// Checks an id. One with placeholders can only be checked at run time.
-fn check_id(text: &Text, path: &str, reading: &mut Reading<'_>) {
+fn check_id(text: &XmlText, path: &str, reading: &mut DirectiveReading<'_>) {
     if text.value.contains('{') {
         reading.uses(text, UseKind::Template, path);
     } else if let Err(err) = text.value.trim().parse::<ItemId>() {
@@ -237,5 +386,8 @@ fn check_id(text: &Text, path: &str, reading: &mut Reading<'_>) {
 }
 
 fn command(element: &Element) -> Option<String> {
-    element.attribute("command").map(|it| it.value.value.trim().to_owned()).filter(|command| !command.is_empty())
+    element
+        .attribute("command")
+        .map(|it| it.value.value.trim().to_owned())
+        .filter(|command| !command.is_empty())
 }

@@ -8,16 +8,16 @@ use std::ops::Range;
 
 use super::lexeme::instruction_end;
 use super::quote;
-use super::scan::{Scan, scan, scan_markdown};
+use super::scan::{DirectiveScan, scan, scan_markdown};
 use crate::item::finding::Findings;
-use crate::item::place::LineIndex;
+use crate::item::position::LineIndex;
 use crate::item::signature::after_stamp;
 use crate::problem::Code;
 
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) start: usize,
-    pub(super) scan: Scan,
+    pub(super) scan: DirectiveScan,
     /// The text between the directive and the end of its fence.
     rest: Range<usize>,
 }
@@ -33,7 +33,7 @@ enum Rank {
     Unfenced,
 }
 
-struct Candidate {
+struct BlockCandidate {
     rank: Rank,
     block: Block,
 }
@@ -43,9 +43,9 @@ const MAX_CANDIDATES: usize = 16;
 /// How many fences are searched: each may require reading the rest of the file.
 const MAX_FENCES: usize = 128;
 
-struct Search<'t> {
+struct BlockSearch<'t> {
     text: &'t str,
-    candidates: Vec<Candidate>,
+    candidates: Vec<BlockCandidate>,
     fences: usize,
 }
 
@@ -56,25 +56,43 @@ pub(super) struct Fence<'t> {
 }
 
 pub(super) fn find(text: &str, lines: &LineIndex<'_>, findings: &mut Findings) -> Option<Block> {
-    let mut search = Search { text, candidates: Vec::new(), fences: 0 };
+    let mut search = BlockSearch {
+        text,
+        candidates: Vec::new(),
+        fences: 0,
+    };
     search.collect(0..text.len(), Rank::Fenced);
     let candidates = search.candidates;
     let best = candidates.iter().map(|candidate| candidate.rank).min();
-    let mut blocks = candidates.into_iter().filter(|candidate| Some(candidate.rank) == best);
-    let Some(Candidate { rank, block }) = blocks.next() else {
+    let mut blocks = candidates
+        .into_iter()
+        .filter(|candidate| Some(candidate.rank) == best);
+    let Some(BlockCandidate { rank, block }) = blocks.next() else {
         if text.trim().is_empty() {
             findings
                 .add(Code::EmptyFile, lines.place(0), "", "the file is empty")
                 .suggest("describe the directive, or remove the file");
         } else {
             let block = "a fenced ```xml block whose root is <directive name=\"…\" version=\"…\">";
-            let first = text.get(after_stamp(text)..).unwrap_or_default().trim_start();
+            let first = text
+                .get(after_stamp(text)..)
+                .unwrap_or_default()
+                .trim_start();
             let way = if first.starts_with("---\n") {
-                format!("front matter does not describe a directive here: write {block} instead of it")
+                format!(
+                    "front matter does not describe a directive here: write {block} instead of it"
+                )
             } else {
                 format!("add {block}")
             };
-            findings.add(Code::NoDirective, lines.place(0), "", "the file holds no directive").suggest(way);
+            findings
+                .add(
+                    Code::NoDirective,
+                    lines.place(0),
+                    "",
+                    "the file contains no directive",
+                )
+                .suggest(way);
         }
         return None;
     };
@@ -87,7 +105,9 @@ pub(super) fn find(text: &str, lines: &LineIndex<'_>, findings: &mut Findings) -
                 "",
                 format!("another directive begins here; the first begins on line {first}"),
             )
-            .suggest("keep one directive per file; quote examples in a fence with another language");
+            .suggest(
+                "keep one directive per file; quote examples in a fence with another language",
+            );
     }
     if rank == Rank::Unfenced {
         findings
@@ -95,7 +115,7 @@ pub(super) fn find(text: &str, lines: &LineIndex<'_>, findings: &mut Findings) -
                 Code::UnfencedDirective,
                 lines.place(block.start),
                 "",
-                "the directive does not stand in a fenced xml block",
+                "the directive is not in a fenced xml block",
             )
             .suggest("put ```xml on the line before it and ``` on the line after it");
     } else {
@@ -105,7 +125,7 @@ pub(super) fn find(text: &str, lines: &LineIndex<'_>, findings: &mut Findings) -
 }
 
 /// Finds an element in the prose below the directive, where newer RYE files put them.
-pub(super) fn find_below(text: &str, block: &Block, name: &str) -> Option<(usize, Scan)> {
+pub(super) fn find_below(text: &str, block: &Block, name: &str) -> Option<(usize, DirectiveScan)> {
     let tag = format!("<{name}");
     let mut at = next_line(text, block.rest.end, text.len());
     while at < text.len() {
@@ -131,7 +151,10 @@ fn check_rest(text: &str, block: &Block, lines: &LineIndex<'_>, findings: &mut F
     loop {
         at = skip_blank(text, at, end);
         let rest = text.get(at..end).unwrap_or_default();
-        if let Some(comment) = rest.strip_prefix("<!--").and_then(|inside| inside.find("-->")) {
+        if let Some(comment) = rest
+            .strip_prefix("<!--")
+            .and_then(|inside| inside.find("-->"))
+        {
             at += comment + 7;
             continue;
         }
@@ -140,11 +163,24 @@ fn check_rest(text: &str, block: &Block, lines: &LineIndex<'_>, findings: &mut F
         }
         if begins_directive(rest) {
             findings
-                .add(Code::ManyDirectives, lines.place(at), "", "another directive begins in the same block")
+                .add(
+                    Code::ManyDirectives,
+                    lines.place(at),
+                    "",
+                    "another directive begins in the same block",
+                )
                 .suggest("keep one directive per file");
-        } else if rest.strip_prefix('<').is_some_and(|inside| inside.starts_with(|c: char| c.is_ascii_alphabetic())) {
+        } else if rest
+            .strip_prefix('<')
+            .is_some_and(|inside| inside.starts_with(|c: char| c.is_ascii_alphabetic()))
+        {
             findings
-                .add(Code::XmlSyntax, lines.place(at), "", "a second root element follows the directive")
+                .add(
+                    Code::XmlSyntax,
+                    lines.place(at),
+                    "",
+                    "a second root element follows the directive",
+                )
                 .suggest("move it into the directive, or below the fence");
         } else {
             findings
@@ -152,7 +188,7 @@ fn check_rest(text: &str, block: &Block, lines: &LineIndex<'_>, findings: &mut F
                     Code::TextAfterDirective,
                     lines.place(at),
                     "",
-                    "text stands between `</directive>` and the end of its fence",
+                    "there is text between `</directive>` and the end of its fence",
                 )
                 .suggest("close the fence right after `</directive>` and move the text below it");
         }
@@ -160,7 +196,7 @@ fn check_rest(text: &str, block: &Block, lines: &LineIndex<'_>, findings: &mut F
     }
 }
 
-impl Search<'_> {
+impl BlockSearch<'_> {
     fn collect(&mut self, range: Range<usize>, rank: Rank) {
         let text = self.text;
         let mut at = range.start;
@@ -179,7 +215,10 @@ impl Search<'_> {
                 let start = at + line.len() - trimmed.len();
                 let block = measure(text, start, range.end, None);
                 at = next_line(text, block.rest.start.max(at), range.end);
-                self.candidates.push(Candidate { rank: Rank::Unfenced, block });
+                self.candidates.push(BlockCandidate {
+                    rank: Rank::Unfenced,
+                    block,
+                });
             } else {
                 at = next;
             }
@@ -190,19 +229,29 @@ impl Search<'_> {
     fn collect_fence(&mut self, range: Range<usize>, fence: &Fence<'_>, rank: Rank) -> usize {
         let text = self.text;
         self.fences += 1;
-        let language = fence.info.split([' ', '\t', '{', ',']).next().unwrap_or_default().to_ascii_lowercase();
+        let language = fence
+            .info
+            .split([' ', '\t', '{', ','])
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         if (language == "xml" || language.is_empty())
             && self.fences <= MAX_FENCES
             && let Some(start) = find_root(text, range.clone())
         {
             let block = measure(text, start, range.end, Some(fence));
             let end = block.rest.end;
-            let rank = if language == "xml" { rank } else { Rank::Unfenced };
-            self.candidates.push(Candidate { rank, block });
+            let rank = if language == "xml" {
+                rank
+            } else {
+                Rank::Unfenced
+            };
+            self.candidates.push(BlockCandidate { rank, block });
             return next_line(text, end, range.end);
         }
         let close = closing_line(text, range.clone(), fence).unwrap_or(range.end);
-        if matches!(&*language, "" | "markdown" | "md") && fence.length > 3 && rank == Rank::Fenced {
+        if matches!(&*language, "" | "markdown" | "md") && fence.length > 3 && rank == Rank::Fenced
+        {
             self.collect(range.start..close, Rank::Wrapped);
         }
         next_line(text, close, range.end)
@@ -229,14 +278,26 @@ fn find_root(text: &str, range: Range<usize>) -> Option<usize> {
 
 fn measure(text: &str, start: usize, limit: usize, fence: Option<&Fence<'_>>) -> Block {
     let found = scan(text, start, limit);
-    let closing = |from: usize| fence.and_then(|fence| closing_line(text, from..limit, fence)).unwrap_or(limit);
+    let closing = |from: usize| {
+        fence
+            .and_then(|fence| closing_line(text, from..limit, fence))
+            .unwrap_or(limit)
+    };
     if let Some(end) = found.end {
-        return Block { start, scan: found, rest: end..closing(end) };
+        return Block {
+            start,
+            scan: found,
+            rest: end..closing(end),
+        };
     }
     // Without a balanced end the scan continued into the prose: limit it to the likeliest fence.
     let end = likely_end(text, start, limit);
     let close = closing(end);
-    Block { start, scan: scan(text, start, close), rest: close..close }
+    Block {
+        start,
+        scan: scan(text, start, close),
+        rest: close..close,
+    }
 }
 
 /// Guesses where an unbalanced directive ends: after the first `</directive>` that is followed by a
@@ -274,7 +335,11 @@ pub(super) fn read_fence(line: &str) -> Option<Fence<'_>> {
     let info = trimmed.trim_start_matches(marker);
     let length = trimmed.len() - info.len();
     let info = info.trim();
-    (length >= 3 && !(marker == '`' && info.contains('`'))).then_some(Fence { marker, length, info })
+    (length >= 3 && !(marker == '`' && info.contains('`'))).then_some(Fence {
+        marker,
+        length,
+        info,
+    })
 }
 
 fn begins_directive(text: &str) -> bool {
@@ -282,7 +347,8 @@ fn begins_directive(text: &str) -> bool {
 }
 
 fn begins(text: &str, tag: &str) -> bool {
-    text.strip_prefix(tag).is_some_and(|rest| rest.starts_with(|c: char| c.is_whitespace() || "/>".contains(c)))
+    text.strip_prefix(tag)
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_whitespace() || "/>".contains(c)))
 }
 
 pub(super) fn line_at(text: &str, at: usize, end: usize) -> &str {

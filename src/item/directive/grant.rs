@@ -3,9 +3,11 @@
 //! An element that is not understood is an error, never ignored: a misread permission would grant
 //! too much or too little. A grant with an error is reported and left out.
 
-use super::reading::{Reading, join, words};
-use super::xml::{Attribute, Element, Text};
-use super::{Access, Grant, pattern};
+mod kind;
+
+use super::reading::{DirectiveReading, join, split_list};
+use super::xml::{Attribute, Element, XmlText};
+use super::{Access, Grant};
 use crate::item::wording::{did_you_mean, nearest, shown};
 use crate::problem::Code;
 
@@ -26,15 +28,35 @@ const ELEMENTS: [&str; 15] = [
     "cap",
     "permissions",
 ];
-const RESOURCES: [&str; 11] =
-    ["tool", "shell", "mcp", "kiwi-mcp", "spawn", "registry", "docker", "network", "directive", "knowledge", "env"];
+const RESOURCES: [&str; 11] = [
+    "tool",
+    "shell",
+    "mcp",
+    "kiwi-mcp",
+    "spawn",
+    "registry",
+    "docker",
+    "network",
+    "directive",
+    "knowledge",
+    "env",
+];
 const FILES: [&str; 2] = ["filesystem", "files"];
 const ITEM_TYPES: [&str; 3] = ["tool", "directive", "knowledge"];
 /// Attributes that do not narrow a grant.
 const REMARKS: [&str; 4] = ["resource", "description", "reason", "required"];
 
-pub(super) fn read(element: &Element, path: &str, reading: &mut Reading<'_>, grants: &mut Vec<Grant>) {
-    let mut reader = Reader { reading, grants, deny: false };
+pub(super) fn read(
+    element: &Element,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+    grants: &mut Vec<Grant>,
+) {
+    let mut reader = GrantReader {
+        reading,
+        grants,
+        deny: false,
+    };
     reader.capability_text(element, path);
     reader.children(element, path);
 }
@@ -47,13 +69,13 @@ enum Direction {
 
 const BOTH: [Direction; 2] = [Direction::Read, Direction::Write];
 
-struct Reader<'g, 'r> {
-    reading: &'g mut Reading<'r>,
+struct GrantReader<'g, 'r> {
+    reading: &'g mut DirectiveReading<'r>,
     grants: &'g mut Vec<Grant>,
     deny: bool,
 }
 
-impl Reader<'_, '_> {
+impl GrantReader<'_, '_> {
     fn children(&mut self, element: &Element, path: &str) {
         for (index, child) in element.children().enumerate() {
             self.element(child, &format!("{path}.{}[{index}]", shown(&child.name)));
@@ -64,7 +86,11 @@ impl Reader<'_, '_> {
         match &*element.name {
             "read" | "write" => self.file_or_api(element, path),
             "execute" if element.attribute("resource").is_some() => self.resource(element, path),
-            "execute" if ["id", "tool_id", "tool_type"].iter().any(|it| element.attribute(it).is_some()) => {
+            "execute"
+                if ["id", "tool_id", "tool_type"]
+                    .iter()
+                    .any(|it| element.attribute(it).is_some()) =>
+            {
                 self.tool(element, path);
             }
             "execute" | "search" | "load" | "fetch" | "sign" => self.items(element, path),
@@ -87,18 +113,30 @@ impl Reader<'_, '_> {
     /// meant to narrow the grant, so it is an error.
     fn takes(&mut self, element: &Element, path: &str, used: &[&str]) -> bool {
         let known: Vec<&str> = used.iter().copied().chain(REMARKS).collect();
-        let ignored: Vec<&Attribute> = element.attributes.iter().filter(|it| !known.contains(&&*it.name)).collect();
+        let ignored: Vec<&Attribute> = element
+            .attributes
+            .iter()
+            .filter(|it| !known.contains(&&*it.name))
+            .collect();
         for attribute in &ignored {
-            let suggestion = did_you_mean(nearest(&attribute.name, known.iter().copied()), "remove it");
-            let message = format!("`{}` is not a known attribute of this permission", shown(&attribute.name));
+            let suggestion =
+                did_you_mean(nearest(&attribute.name, known.iter().copied()), "remove it");
+            let message = format!(
+                "`{}` is not a known attribute of this permission",
+                shown(&attribute.name)
+            );
             let path = join(path, &shown(&attribute.name));
-            self.reading.report(Code::UnknownPermission, attribute.offset, path, message).suggest(suggestion);
+            self.reading
+                .report(Code::UnknownPermission, attribute.offset, path, message)
+                .suggest(suggestion);
         }
         ignored.is_empty()
     }
 
     fn file_or_api(&mut self, element: &Element, path: &str) {
-        let resource = element.attribute("resource").map(|it| it.value.value.trim());
+        let resource = element
+            .attribute("resource")
+            .map(|it| it.value.value.trim());
         match resource {
             Some(resource) if FILES.contains(&resource) => self.files(element, path),
             Some("api") => self.api(element, path),
@@ -115,82 +153,28 @@ impl Reader<'_, '_> {
             None => {
                 self.reading
                     .missing(element, path, "resource")
-                    .suggest(format!("write <{} resource=\"filesystem\" path=\"…\"/>", element.name));
+                    .suggest(format!(
+                        "write <{} resource=\"filesystem\" path=\"…\"/>",
+                        element.name
+                    ));
             }
-        }
-    }
-
-    /// The directions of an element, or of the action of `<allow>` and `<deny>`.
-    fn directions(&mut self, element: &Element, path: &str, used: &[&str]) -> Option<&'static [Direction]> {
-        match &*element.name {
-            "read" => return self.takes(element, path, used).then_some(&[Direction::Read]),
-            "write" => return self.takes(element, path, used).then_some(&[Direction::Write]),
-            _ if !self.takes(element, path, &[used, &["action"]].concat()) => return None,
-            _ => {}
-        }
-        let Some(Attribute { value, .. }) = element.attribute("action") else { return Some(&BOTH) };
-        match value.value.trim() {
-            "read" => Some(&[Direction::Read]),
-            "write" => Some(&[Direction::Write]),
-            "*" => Some(&BOTH),
-            other => {
-                let message = format!("`{}` is not an action that can be allowed or denied here", shown(other));
-                self.reading
-                    .report(Code::UnknownPermission, value.offset_at(0), join(path, "action"), message)
-                    .suggest("write action=\"read\" or action=\"write\", or leave it out to mean both");
-                None
-            }
-        }
-    }
-
-    fn files(&mut self, element: &Element, path: &str) {
-        let Some(directions) = self.directions(element, path, &["path", "pattern"]) else { return };
-        let Some(text) = self.required(element, &["path", "pattern"], path) else { return };
-        if !pattern::check_path(&text, &join(path, "path"), self.reading) {
-            return;
-        }
-        if !self.deny {
-            pattern::check_effect(&text, &join(path, "path"), self.reading);
-        }
-        for direction in directions {
-            let path = text.value.clone();
-            self.grant(
-                element,
-                match direction {
-                    Direction::Read => Access::Read { path },
-                    Direction::Write => Access::Write { path },
-                },
-            );
-        }
-    }
-
-    fn api(&mut self, element: &Element, path: &str) {
-        let Some(directions) = self.directions(element, path, &["endpoint"]) else { return };
-        let Some(text) = self.required(element, &["endpoint"], path) else { return };
-        if !pattern::check_endpoint(&text, &join(path, "endpoint"), self.reading) {
-            return;
-        }
-        for direction in directions {
-            let endpoint = text.value.clone();
-            self.grant(
-                element,
-                match direction {
-                    Direction::Read => Access::ReadApi { endpoint },
-                    Direction::Write => Access::WriteApi { endpoint },
-                },
-            );
         }
     }
 
     fn resource(&mut self, element: &Element, path: &str) {
-        let resource = element.attribute("resource").map(|it| it.value.value.trim().to_owned()).unwrap_or_default();
+        let resource = element
+            .attribute("resource")
+            .map(|it| it.value.value.trim().to_owned())
+            .unwrap_or_default();
         match &*resource {
             "tool" => self.tool(element, path),
             "shell" => self.shell(element, path),
             "env" => self.env(element, path),
             "mcp" => self.mcp(element, path),
             "docker" => self.docker(element, path),
-            "kiwi-mcp" | "spawn" | "registry" | "network" => self.capability(element, &resource, path),
+            "kiwi-mcp" | "spawn" | "registry" | "network" => {
+                self.capability(element, &resource, path);
+            }
             "directive" | "knowledge" => {
                 if self.takes(element, path, &["id", "name"])
                     && let Some(id) = self.required(element, &["id", "name"], path)
@@ -202,150 +186,31 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn tool(&mut self, element: &Element, path: &str) {
-        if !self.takes(element, path, &["id", "tool_id", "name", "tool_type"]) {
-            return;
-        }
-        let glob = |name: &str| element.attribute(name).map(|it| it.value.trimmed()).filter(|text| !text.is_blank());
-        let id = glob("id").or_else(|| glob("tool_id")).or_else(|| glob("name"));
-        let tool_type = glob("tool_type");
-        if id.is_none() && tool_type.is_none() {
-            self.reading
-                .missing(element, path, "id")
-                .suggest("add id=\"…\" or tool_type=\"…\"; id=\"*\" is every tool");
-            return;
-        }
-        let valid = [&id, &tool_type].into_iter().flatten().all(|text| pattern::check_glob(text, path, self.reading));
-        if valid {
-            let (id, tool_type) = (id.map(|text| text.value), tool_type.map(|text| text.value));
-            self.grant(element, Access::Tool { id, tool_type });
-        }
-    }
-
-    fn shell(&mut self, element: &Element, path: &str) {
-        let names = ["commands", "command", "action"];
-        if self.takes(element, path, &names)
-            && let Some(commands) = self.list(element, &names, path)
-        {
-            self.grant(element, Access::Shell { commands });
-        }
-    }
-
-    fn env(&mut self, element: &Element, path: &str) {
-        if !self.takes(element, path, &["vars", "name"]) {
-            return;
-        }
-        let Some(vars) = self.list(element, &["vars", "name"], path) else { return };
-        let is_name = |name: &String| {
-            name.starts_with(|c: char| c.is_ascii_alphabetic() || "_*".contains(c))
-                && name.chars().all(|c| c.is_ascii_alphanumeric() || "_*?".contains(c))
-        };
-        if let Some(bad) = vars.iter().find(|name| !is_name(name)) {
-            let message = format!("`{}` is not the name of a variable", shown(bad));
-            self.reading
-                .report(Code::InvalidId, element.span.start, join(path, "vars"), message)
-                .suggest("write names separated by commas, e.g. vars=\"API_TOKEN,REGION\"");
-            return;
-        }
-        self.grant(element, Access::Env { vars });
-    }
-
-    fn mcp(&mut self, element: &Element, path: &str) {
-        if !self.takes(element, path, &["name", "server", "tools", "actions", "action"]) {
-            return;
-        }
-        let Some(server) = self.required(element, &["name", "server"], path) else { return };
-        let tools = ["tools", "actions", "action"].iter().find_map(|name| element.attribute(name));
-        let tools = tools.map(|it| words(&it.value.value)).unwrap_or_default();
-        if pattern::check_glob(&server, path, self.reading) {
-            self.grant(element, Access::Mcp { server: server.value, tools });
-        }
-    }
-
-    fn docker(&mut self, element: &Element, path: &str) {
-        if self.takes(element, path, &["network"]) {
-            let network = element.attribute("network").map(|it| it.value.value.trim().to_owned());
-            self.grant(element, Access::Docker { network });
-        }
-    }
-
-    fn capability(&mut self, element: &Element, resource: &str, path: &str) {
-        if !self.takes(element, path, &["action", "actions"]) {
-            return;
-        }
-        let actions = element.attribute("action").or(element.attribute("actions"));
-        let actions = actions.map(|it| words(&it.value.value)).unwrap_or_default();
-        if actions.is_empty() {
-            self.grant(element, Access::Capability { name: resource.to_owned() });
-        }
-        for action in actions {
-            self.grant(element, Access::Capability { name: format!("{resource}.{action}") });
-        }
-    }
-
-    /// `<search>*</search>`, `<execute><tool>glob</tool></execute>`.
-    fn items(&mut self, element: &Element, path: &str) {
-        if !self.takes(element, path, &[]) {
-            return;
-        }
-        let mut says_something = false;
-        for text in element.own_text().lines() {
-            self.item(element, &element.name, "*", &text, path);
-            says_something = true;
-        }
-        for child in element.children() {
-            let path = join(path, &shown(&child.name));
-            says_something = true;
-            if ITEM_TYPES.contains(&&*child.name) {
-                if !self.takes(child, &path, &[]) {
-                    continue;
-                }
-                let text = child.own_text().trimmed();
-                if text.is_blank() {
-                    self.reading.missing(child, &path, "id").suggest(format!("write <{0}>*</{0}>", child.name));
-                } else {
-                    self.item(child, &element.name, &child.name, &text, &path);
-                }
-            } else {
-                self.unknown_among(child, &path, &ITEM_TYPES);
-            }
-        }
-        if !says_something {
-            let message = format!("`<{}>` grants nothing", element.name);
-            self.reading
-                .report(Code::MissingRequiredField, element.span.start, path, message)
-                .suggest(format!("write <{0}><tool>…</tool></{0}>, or add resource=\"…\"", element.name));
-        }
-    }
-
-    fn item(&mut self, element: &Element, verb: &str, item_type: &str, id: &Text, path: &str) {
-        if !pattern::check_glob(id, path, self.reading) {
-            return;
-        }
-        // Newer RYE files write `fetch` for both.
-        let verbs = if verb == "fetch" { &["search", "load"][..] } else { &[verb][..] };
-        for verb in verbs {
-            let (verb, item_type) = ((*verb).to_owned(), item_type.to_owned());
-            self.grant(element, Access::Item { verb, item_type, id: id.value.trim().to_owned() });
-        }
-    }
-
     /// `<allow>` and `<deny>`: around other elements, with attributes, or with the name of a capability.
     fn wrapper(&mut self, element: &Element, path: &str) {
         let outer = self.deny;
         self.deny |= element.name == "deny";
-        let resource = element.attribute("resource").map(|it| it.value.value.trim());
+        let resource = element
+            .attribute("resource")
+            .map(|it| it.value.value.trim());
         match resource {
             Some(resource) if FILES.contains(&resource) => self.files(element, path),
             Some("api") => self.api(element, path),
             Some(_) => self.resource(element, path),
             None if element.attribute("path").is_some() => self.files(element, path),
-            None if element.attribute("commands").or(element.attribute("command")).is_some() => {
+            None if element
+                .attribute("commands")
+                .or(element.attribute("command"))
+                .is_some() =>
+            {
                 self.shell(element, path);
             }
             None if element.attribute("vars").is_some() => self.env(element, path),
             None if element.attribute("endpoint").is_some() => self.api(element, path),
-            None if ["id", "tool_id", "tool_type"].iter().any(|it| element.attribute(it).is_some()) => {
+            None if ["id", "tool_id", "tool_type"]
+                .iter()
+                .any(|it| element.attribute(it).is_some()) =>
+            {
                 self.tool(element, path);
             }
             None if !self.takes(element, path, &[]) => {}
@@ -354,7 +219,12 @@ impl Reader<'_, '_> {
                 if empty {
                     let message = format!("`<{}>` says nothing", element.name);
                     self.reading
-                        .report(Code::MissingRequiredField, element.span.start, path, message)
+                        .report(
+                            Code::MissingRequiredField,
+                            element.span.start,
+                            path,
+                            message,
+                        )
                         .suggest("put permissions into it, or add resource=\"…\"");
                 }
                 self.capability_text(element, path);
@@ -368,13 +238,26 @@ impl Reader<'_, '_> {
     fn capability_text(&mut self, element: &Element, path: &str) {
         let lines = element.own_text().lines();
         if lines.is_empty() && element.name == "cap" {
-            self.reading.missing(element, path, "name").suggest("write <cap>rye.execute.tool.*</cap>");
+            self.reading
+                .missing(element, path, "name")
+                .suggest("write <cap>rye.execute.tool.*</cap>");
         }
         for line in lines {
             if line.value == "*" {
                 let all = || "*".to_owned();
-                self.grant(element, Access::Item { verb: all(), item_type: all(), id: all() });
-            } else if line.value.chars().all(|c| c.is_ascii_alphanumeric() || "_-./*?:".contains(c)) {
+                self.grant(
+                    element,
+                    Access::Item {
+                        verb: all(),
+                        item_type: all(),
+                        id: all(),
+                    },
+                );
+            } else if line
+                .value
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "_-./*?:".contains(c))
+            {
                 self.grant(element, Access::Capability { name: line.value });
             } else {
                 let message = format!("`{}` is not a permission", shown(&line.value));
@@ -385,20 +268,28 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn required(&mut self, element: &Element, names: &[&str], path: &str) -> Option<Text> {
-        let text = names.iter().find_map(|name| element.attribute(name)).map(|it| it.value.trimmed());
+    fn required(&mut self, element: &Element, names: &[&str], path: &str) -> Option<XmlText> {
+        let text = names
+            .iter()
+            .find_map(|name| element.attribute(name))
+            .map(|it| it.value.trimmed());
         let text = text.filter(|text| !text.is_blank());
         if text.is_none() {
-            self.reading.missing(element, path, names.first().copied().unwrap_or_default());
+            self.reading
+                .missing(element, path, names.first().copied().unwrap_or_default());
         }
         text
     }
 
     fn list(&mut self, element: &Element, names: &[&str], path: &str) -> Option<Vec<String>> {
-        let attribute = names.iter().find_map(|name| element.attribute(name)).map(|it| it.value.clone());
-        let list = words(&attribute.unwrap_or_else(|| element.own_text()).value);
+        let attribute = names
+            .iter()
+            .find_map(|name| element.attribute(name))
+            .map(|it| it.value.clone());
+        let list = split_list(&attribute.unwrap_or_else(|| element.own_text()).value);
         if list.is_empty() {
-            self.reading.missing(element, path, names.first().copied().unwrap_or_default());
+            self.reading
+                .missing(element, path, names.first().copied().unwrap_or_default());
             return None;
         }
         Some(list)
@@ -414,23 +305,40 @@ impl Reader<'_, '_> {
             None => format!("known are: {}", known.join(", ")),
         };
         let message = format!("`<{}>` is not a known permission", shown(&element.name));
-        self.reading.report(Code::UnknownPermission, element.span.start, path, message).suggest(suggestion);
+        self.reading
+            .report(Code::UnknownPermission, element.span.start, path, message)
+            .suggest(suggestion);
     }
 
     fn unknown_resource(&mut self, element: &Element, path: &str, known: &[&str]) {
-        let Some(Attribute { value, .. }) = element.attribute("resource") else { return };
+        let Some(Attribute { value, .. }) = element.attribute("resource") else {
+            return;
+        };
         let suggestion = did_you_mean(
             nearest(value.value.trim(), known.iter().copied()),
             &format!("known are: {}", known.join(", ")),
         );
-        let message = format!("`{}` is not a resource that `<{}>` can name", shown(&value.value), element.name);
+        let message = format!(
+            "`{}` is not a resource that `<{}>` can name",
+            shown(&value.value),
+            element.name
+        );
         self.reading
-            .report(Code::UnknownPermission, value.offset_at(0), join(path, "resource"), message)
+            .report(
+                Code::UnknownPermission,
+                value.offset_at(0),
+                join(path, "resource"),
+                message,
+            )
             .suggest(suggestion);
     }
 
     fn grant(&mut self, element: &Element, access: Access) {
         let place = self.reading.place(element.span.start);
-        self.grants.push(Grant { access, deny: self.deny, place });
+        self.grants.push(Grant {
+            access,
+            deny: self.deny,
+            place,
+        });
     }
 }

@@ -3,10 +3,10 @@
 use regex::RegexBuilder;
 use serde_json::{Map, Value, json};
 
-use super::Input;
+use super::DirectiveInput;
 use super::quantity::boolean;
-use super::reading::{Reading, join};
-use super::xml::{Element, Text};
+use super::reading::{DirectiveReading, join};
+use super::xml::{Element, XmlText};
 use crate::item::wording::{did_you_mean, nearest, shown};
 use crate::problem::Code;
 
@@ -17,16 +17,24 @@ const MAX_INPUTS: usize = 256;
 const MAX_PATTERN: usize = 256 * 1024;
 
 #[derive(Default)]
-pub(super) struct Declared {
-    pub(super) inputs: Vec<Input>,
+pub(super) struct DeclaredInputs {
+    pub(super) inputs: Vec<DirectiveInput>,
     explicit: Option<Value>,
 }
 
-impl Declared {
+impl DeclaredInputs {
     pub(super) fn names(&self) -> Vec<String> {
-        let explicit = self.explicit.as_ref().and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+        let explicit = self
+            .explicit
+            .as_ref()
+            .and_then(|schema| schema.get("properties"))
+            .and_then(Value::as_object);
         let explicit = explicit.into_iter().flat_map(Map::keys).cloned();
-        self.inputs.iter().map(|input| input.name.clone()).chain(explicit).collect()
+        self.inputs
+            .iter()
+            .map(|input| input.name.clone())
+            .chain(explicit)
+            .collect()
     }
 
     /// The given schema, or one made from the inputs.
@@ -34,14 +42,26 @@ impl Declared {
         if let Some(schema) = &self.explicit {
             return schema.clone();
         }
-        let properties: Map<String, Value> =
-            self.inputs.iter().map(|input| (input.name.clone(), property(input))).collect();
-        let required: Vec<&str> = self.inputs.iter().filter(|input| input.required).map(|input| &*input.name).collect();
+        let properties: Map<String, Value> = self
+            .inputs
+            .iter()
+            .map(|input| (input.name.clone(), property(input)))
+            .collect();
+        let required: Vec<&str> = self
+            .inputs
+            .iter()
+            .filter(|input| input.required)
+            .map(|input| &*input.name)
+            .collect();
         json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
     }
 }
 
-pub(super) fn read(element: &Element, reading: &mut Reading<'_>, declared: &mut Declared) {
+pub(super) fn read(
+    element: &Element,
+    reading: &mut DirectiveReading<'_>,
+    declared: &mut DeclaredInputs,
+) {
     reading.check_attributes(element, "inputs", &["schema"]);
     if let Some(attribute) = element.attribute("schema") {
         declared.explicit = read_schema(&attribute.value, reading);
@@ -54,7 +74,12 @@ pub(super) fn read(element: &Element, reading: &mut Reading<'_>, declared: &mut 
                 index += 1;
                 if index > MAX_INPUTS {
                     reading
-                        .report(Code::FileTooLarge, child.span.start, path, format!("more than {MAX_INPUTS} inputs"))
+                        .report(
+                            Code::FileTooLarge,
+                            child.span.start,
+                            path,
+                            format!("more than {MAX_INPUTS} inputs"),
+                        )
                         .suggest("pass an object instead");
                     return;
                 }
@@ -62,26 +87,63 @@ pub(super) fn read(element: &Element, reading: &mut Reading<'_>, declared: &mut 
                     add(input, child, &path, reading, declared);
                 }
             }
-            "schema" => declared.explicit = read_schema(&reading.text(child, "inputs.schema"), reading),
+            "schema" => {
+                declared.explicit = read_schema(&reading.text(child, "inputs.schema"), reading);
+            }
             _ if child.is_opaque() => reading.keep_note(child, "inputs"),
             _ => reading.keep_unknown(child, "inputs", &["input", "schema"]),
         }
     }
 }
 
-fn add(input: Input, element: &Element, path: &str, reading: &mut Reading<'_>, declared: &mut Declared) {
-    if let Some(first) = declared.inputs.iter().find(|other| other.name == input.name) {
-        let message = format!("input `{}` is declared twice, first on line {}", shown(&input.name), first.place.line);
+fn add(
+    input: DirectiveInput,
+    element: &Element,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+    declared: &mut DeclaredInputs,
+) {
+    if let Some(first) = declared
+        .inputs
+        .iter()
+        .find(|other| other.name == input.name)
+    {
+        let message = format!(
+            "input `{}` is declared twice, first on line {}",
+            shown(&input.name),
+            first.place.line
+        );
         reading
-            .report(Code::DuplicateName, element.span.start, join(path, "name"), message)
+            .report(
+                Code::DuplicateName,
+                element.span.start,
+                join(path, "name"),
+                message,
+            )
             .suggest("rename or remove one of the two");
     } else {
         declared.inputs.push(input);
     }
 }
 
-fn read_input(element: &Element, path: &str, reading: &mut Reading<'_>) -> Option<Input> {
-    reading.check_attributes(element, path, &["name", "type", "required", "default", "enum", "pattern", "description"]);
+fn read_input(
+    element: &Element,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> Option<DirectiveInput> {
+    reading.check_attributes(
+        element,
+        path,
+        &[
+            "name",
+            "type",
+            "required",
+            "default",
+            "enum",
+            "pattern",
+            "description",
+        ],
+    );
     let kind = read_kind(element, path, reading);
     let required = element
         .attribute("required")
@@ -91,10 +153,13 @@ fn read_input(element: &Element, path: &str, reading: &mut Reading<'_>) -> Optio
     let pattern = part(element, "pattern").and_then(|text| read_pattern(&text, path, reading));
     let default = part(element, "default").and_then(|text| {
         let default = read_default(&text, kind, path, reading)?;
-        check_default(&default, &choices, pattern.as_deref(), &text, path, reading).then_some(default)
+        check_default(&default, &choices, pattern.as_deref(), &text, path, reading)
+            .then_some(default)
     });
     for child in element.children() {
-        if !matches!(&*child.name, "description" | "default" | "enum" | "pattern") && !child.is_opaque() {
+        if !matches!(&*child.name, "description" | "default" | "enum" | "pattern")
+            && !child.is_opaque()
+        {
             reading.keep_unknown(child, path, &["description", "default", "enum", "pattern"]);
         }
     }
@@ -103,18 +168,31 @@ fn read_input(element: &Element, path: &str, reading: &mut Reading<'_>) -> Optio
         .map(Element::own_text)
         .or_else(|| element.attribute("description").map(|it| it.value.clone()))
         .unwrap_or_else(|| element.own_text());
-    let name = element.attribute("name").map(|attribute| attribute.value.value.trim().to_owned());
+    let name = element
+        .attribute("name")
+        .map(|attribute| attribute.value.value.trim().to_owned());
     let Some(name) = name.filter(|name| !name.is_empty()) else {
         reading.missing(element, path, "name");
         return None;
     };
-    if !name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-')) {
-        let message = format!("input `{}` cannot be referred to by a placeholder", shown(&name));
+    if !name
+        .chars()
+        .all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
+    {
+        let message = format!(
+            "input `{}` cannot be referred to by a placeholder",
+            shown(&name)
+        );
         reading
-            .report(Code::NamingConvention, element.span.start, join(path, "name"), message)
+            .report(
+                Code::NamingConvention,
+                element.span.start,
+                join(path, "name"),
+                message,
+            )
             .suggest("use letters, digits and `_`");
     }
-    Some(Input {
+    Some(DirectiveInput {
         name,
         kind: kind.to_owned(),
         required,
@@ -127,31 +205,59 @@ fn read_input(element: &Element, path: &str, reading: &mut Reading<'_>) -> Optio
 }
 
 /// An attribute, or the element that some files use instead.
-fn part(element: &Element, name: &str) -> Option<Text> {
-    let attribute = element.attribute(name).map(|attribute| attribute.value.clone());
+fn part(element: &Element, name: &str) -> Option<XmlText> {
+    let attribute = element
+        .attribute(name)
+        .map(|attribute| attribute.value.clone());
     attribute.or_else(|| element.child(name).map(|child| child.own_text().trimmed()))
 }
 
-fn read_kind(element: &Element, path: &str, reading: &mut Reading<'_>) -> &'static str {
-    let Some(attribute) = element.attribute("type") else { return "string" };
+fn read_kind(element: &Element, path: &str, reading: &mut DirectiveReading<'_>) -> &'static str {
+    let Some(attribute) = element.attribute("type") else {
+        return "string";
+    };
     let written = attribute.value.value.trim();
     if let Some(kind) = TYPES.iter().find(|kind| **kind == written) {
         return kind;
     }
-    let aliases = [("str", "string"), ("int", "integer"), ("bool", "boolean"), ("float", "number"), ("list", "array")];
-    let alias = aliases.iter().find(|(alias, _)| *alias == written).map(|(_, kind)| *kind);
-    let suggestion =
-        did_you_mean(alias.or_else(|| nearest(written, TYPES)), &format!("known are: {}", TYPES.join(", ")));
-    let message = format!("`{}` is not a known type; it is taken as string", shown(written));
+    let aliases = [
+        ("str", "string"),
+        ("int", "integer"),
+        ("bool", "boolean"),
+        ("float", "number"),
+        ("list", "array"),
+    ];
+    let alias = aliases
+        .iter()
+        .find(|(alias, _)| *alias == written)
+        .map(|(_, kind)| *kind);
+    let suggestion = did_you_mean(
+        alias.or_else(|| nearest(written, TYPES)),
+        &format!("known are: {}", TYPES.join(", ")),
+    );
+    let message = format!(
+        "`{}` is not a known type; it is taken as string",
+        shown(written)
+    );
     reading
-        .report(Code::UnknownEnumValue, attribute.value.offset_at(0), join(path, "type"), message)
+        .report(
+            Code::UnknownEnumValue,
+            attribute.value.offset_at(0),
+            join(path, "type"),
+            message,
+        )
         .suggest(suggestion);
     "string"
 }
 
-fn read_choices(element: &Element, kind: &str, path: &str, reading: &mut Reading<'_>) -> Vec<Value> {
+fn read_choices(
+    element: &Element,
+    kind: &str,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> Vec<Value> {
     let path = join(path, "enum");
-    let mut written: Vec<Text> = Vec::new();
+    let mut written: Vec<XmlText> = Vec::new();
     if let Some(text) = part(element, "enum").filter(|text| !text.is_blank()) {
         if let Ok(Value::Array(values)) = serde_json::from_str(&text.value) {
             return values;
@@ -180,24 +286,43 @@ fn read_choices(element: &Element, kind: &str, path: &str, reading: &mut Reading
     choices
 }
 
-fn read_pattern(text: &Text, path: &str, reading: &mut Reading<'_>) -> Option<String> {
-    match RegexBuilder::new(&text.value).size_limit(MAX_PATTERN).build() {
+fn read_pattern(text: &XmlText, path: &str, reading: &mut DirectiveReading<'_>) -> Option<String> {
+    match RegexBuilder::new(&text.value)
+        .size_limit(MAX_PATTERN)
+        .build()
+    {
         Ok(_) => Some(text.value.clone()),
         Err(err) => {
             let reason = match err {
                 regex::Error::CompiledTooBig(_) => "it is too big".to_owned(),
-                other => other.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned(),
+                other => other
+                    .to_string()
+                    .lines()
+                    .last()
+                    .unwrap_or_default()
+                    .trim_start_matches("error: ")
+                    .to_owned(),
             };
             let message = format!("the pattern cannot be compiled: {reason}");
             reading
-                .report(Code::InvalidPattern, text.offset_at(0), join(path, "pattern"), message)
+                .report(
+                    Code::InvalidPattern,
+                    text.offset_at(0),
+                    join(path, "pattern"),
+                    message,
+                )
                 .suggest("write a regular expression without look-around and back references");
             None
         }
     }
 }
 
-fn read_default(text: &Text, kind: &str, path: &str, reading: &mut Reading<'_>) -> Option<Value> {
+fn read_default(
+    text: &XmlText,
+    kind: &str,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> Option<Value> {
     let value = convert(&text.value, kind);
     if value.is_none() {
         let message = format!("the default `{}` is not of type {kind}", shown(&text.value));
@@ -207,31 +332,61 @@ fn read_default(text: &Text, kind: &str, path: &str, reading: &mut Reading<'_>) 
             "boolean" => "write `true` or `false`",
             _ => "give a default of the input's own type",
         };
-        reading.report(Code::InvalidDefault, text.offset_at(0), join(path, "default"), message).suggest(suggestion);
+        report_default(text, path, message, suggestion, reading);
     }
     value
+}
+
+fn report_default(
+    text: &XmlText,
+    path: &str,
+    message: String,
+    suggestion: &str,
+    reading: &mut DirectiveReading<'_>,
+) {
+    let place = text.offset_at(0);
+    reading
+        .report(Code::InvalidDefault, place, join(path, "default"), message)
+        .suggest(suggestion);
 }
 
 fn check_default(
     default: &Value,
     choices: &[Value],
     pattern: Option<&str>,
-    text: &Text,
+    text: &XmlText,
     path: &str,
-    reading: &mut Reading<'_>,
+    reading: &mut DirectiveReading<'_>,
 ) -> bool {
     let mut report = |message: String, suggestion: &str| {
-        reading.report(Code::InvalidDefault, text.offset_at(0), join(path, "default"), message).suggest(suggestion);
+        report_default(text, path, message, suggestion, reading);
         false
     };
     if !choices.is_empty() && !choices.contains(default) {
-        return report(format!("the default `{}` is not one of the choices", shown(&text.value)), "add it to `enum`");
+        return report(
+            format!(
+                "the default `{}` is not one of the choices",
+                shown(&text.value)
+            ),
+            "add it to `enum`",
+        );
     }
-    let pattern = pattern.and_then(|pattern| RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build().ok());
+    let pattern = pattern.and_then(|pattern| {
+        RegexBuilder::new(pattern)
+            .size_limit(MAX_PATTERN)
+            .build()
+            .ok()
+    });
     if let (Some(pattern), Some(default)) = (pattern, default.as_str())
         && !pattern.is_match(default)
     {
-        return report(format!("the default `{}` does not match the pattern", shown(default)), "change one of the two");
+        return report(
+            format!(
+                "the default `{}` does not match the pattern",
+                shown(default)
+            ),
+            "change one of the two",
+        );
     }
     true
 }
@@ -251,7 +406,7 @@ fn convert(text: &str, kind: &str) -> Option<Value> {
     }
 }
 
-fn read_schema(text: &Text, reading: &mut Reading<'_>) -> Option<Value> {
+fn read_schema(text: &XmlText, reading: &mut DirectiveReading<'_>) -> Option<Value> {
     match serde_json::from_str::<Value>(&text.value) {
         Ok(schema) if schema.is_object() => Some(schema),
         Ok(_) => {
@@ -266,10 +421,18 @@ fn read_schema(text: &Text, reading: &mut Reading<'_>) -> Option<Value> {
             None
         }
         Err(err) => {
-            let line: usize = text.value.split_inclusive('\n').take(err.line().saturating_sub(1)).map(str::len).sum();
-            let offset = text.offset_at((line + err.column().saturating_sub(1)).min(text.value.len()));
+            let line: usize = text
+                .value
+                .split_inclusive('\n')
+                .take(err.line().saturating_sub(1))
+                .map(str::len)
+                .sum();
+            let offset =
+                text.offset_at((line + err.column().saturating_sub(1)).min(text.value.len()));
             let message = err.to_string();
-            let reason = message.rsplit_once(" at line ").map_or(&*message, |(reason, _)| reason);
+            let reason = message
+                .rsplit_once(" at line ")
+                .map_or(&*message, |(reason, _)| reason);
             let message = format!("the schema is not JSON: {reason}");
             reading
                 .report(Code::JsonSyntax, offset, "inputs.schema", message)
@@ -279,7 +442,7 @@ fn read_schema(text: &Text, reading: &mut Reading<'_>) -> Option<Value> {
     }
 }
 
-fn property(input: &Input) -> Value {
+fn property(input: &DirectiveInput) -> Value {
     let mut schema = Map::new();
     schema.insert("type".to_owned(), Value::from(&*input.kind));
     if !input.description.is_empty() {

@@ -26,8 +26,14 @@ pub(super) struct Tag<'t> {
 pub(super) fn read_tag(text: &str, offset: usize) -> Option<Tag<'_>> {
     let name = name_at(text, offset + 1);
     let mut at = offset + 1 + name.len();
-    let mut tag =
-        Tag { name, end: 0, empty: false, attributes: Vec::new(), repeated: Vec::new(), unescaped: Vec::new() };
+    let mut tag = Tag {
+        name,
+        end: 0,
+        empty: false,
+        attributes: Vec::new(),
+        repeated: Vec::new(),
+        unescaped: Vec::new(),
+    };
     loop {
         let rest = text.get(at..)?;
         let trimmed = rest.trim_start();
@@ -43,24 +49,32 @@ pub(super) fn read_tag(text: &str, offset: usize) -> Option<Tag<'_>> {
             return None;
         }
         let start = at;
-        let value = trimmed.get(attribute.len()..)?.trim_start().strip_prefix('=')?.trim_start();
+        let value = trimmed
+            .get(attribute.len()..)?
+            .trim_start()
+            .strip_prefix('=')?
+            .trim_start();
         let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
         let value = value.get(1..)?;
         let length = value.find(quote)?;
         let begin = text.len() - value.len();
         let written = value.get(..length)?;
         // A `<` after a line break is far more often a forgotten quote than a comparison.
-        if written.split_once('\n').is_some_and(|(_, rest)| rest.contains('<')) {
+        if written
+            .split_once('\n')
+            .is_some_and(|(_, rest)| rest.contains('<'))
+        {
             return None;
         }
-        tag.unescaped.extend(written.char_indices().filter_map(|(position, character)| {
-            let unescaped = match character {
-                '<' => true,
-                '&' => reference_length(written.get(position..)?).is_none(),
-                _ => false,
-            };
-            unescaped.then_some(begin + position)
-        }));
+        tag.unescaped
+            .extend(written.char_indices().filter_map(|(position, character)| {
+                let unescaped = match character {
+                    '<' => true,
+                    '&' => reference_length(written.get(position..)?).is_none(),
+                    _ => false,
+                };
+                unescaped.then_some(begin + position)
+            }));
         at = begin + length + 1;
         if tag.attributes.contains(&attribute) {
             tag.repeated.push(start..at);
@@ -80,7 +94,9 @@ pub(super) fn name_at(text: &str, offset: usize) -> &str {
     if !rest.starts_with(is_name_start) {
         return "";
     }
-    let end = rest.find(|c: char| !is_name_character(c)).unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !is_name_character(c))
+        .unwrap_or(rest.len());
     rest.get(..end).unwrap_or_default()
 }
 
@@ -101,12 +117,15 @@ pub(super) fn decode_reference(name: &str) -> Option<char> {
         _ => {
             let number = name.strip_prefix('#')?;
             let code = match number.strip_prefix('x') {
-                Some(hex) if hex.bytes().all(|byte| byte.is_ascii_hexdigit()) => u32::from_str_radix(hex, 16).ok()?,
+                Some(hex) if hex.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                    u32::from_str_radix(hex, 16).ok()?
+                }
                 None if number.bytes().all(|byte| byte.is_ascii_digit()) => number.parse().ok()?,
                 _ => return None,
             };
-            char::from_u32(code)
-                .filter(|c| matches!(c, '\t' | '\n' | '\r' | ' '..) && !matches!(c, '\u{FFFE}' | '\u{FFFF}'))
+            char::from_u32(code).filter(|c| {
+                matches!(c, '\t' | '\n' | '\r' | ' '..) && !matches!(c, '\u{FFFE}' | '\u{FFFF}')
+            })
         }
     }
 }
@@ -114,9 +133,13 @@ pub(super) fn decode_reference(name: &str) -> Option<char> {
 /// The offset after the processing instruction that begins at `at`.
 pub(super) fn instruction_end(text: &str, at: usize) -> Option<usize> {
     let rest = text.get(at..)?;
-    rest.strip_prefix("<?")?.starts_with(is_name_start).then_some(())?;
+    rest.strip_prefix("<?")?
+        .starts_with(is_name_start)
+        .then_some(())?;
     // Bounded, so that many starts without an end stay cheap.
-    let end = rest.get(..rest.floor_char_boundary(MAX_INSTRUCTION))?.find("?>")?;
+    let end = rest
+        .get(..rest.floor_char_boundary(MAX_INSTRUCTION))?
+        .find("?>")?;
     Some(at + end + 2)
 }
 

@@ -1,13 +1,17 @@
 //! Named values: `<param name value/>`, `<param name>text</param>`, or an element per name.
 
 use super::Param;
-use super::reading::{Reading, UseKind, join};
-use super::xml::{Element, Text};
+use super::reading::{DirectiveReading, UseKind, join};
+use super::xml::{Element, XmlText};
 use crate::item::wording::shown;
 use crate::problem::Code;
 
 /// Reads the parameters of an element, including those in a nested `<parameters>`.
-pub(super) fn read_params(element: &Element, path: &str, reading: &mut Reading<'_>) -> Vec<Param> {
+pub(super) fn read_params(
+    element: &Element,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> Vec<Param> {
     let mut params = Vec::new();
     collect(element, path, reading, &mut params);
     params
@@ -17,29 +21,45 @@ pub(super) fn read_params(element: &Element, path: &str, reading: &mut Reading<'
 pub(super) fn add_param(
     params: &mut Vec<Param>,
     name: String,
-    value: &Text,
+    value: &XmlText,
     path: &str,
     offset: usize,
-    reading: &mut Reading<'_>,
+    reading: &mut DirectiveReading<'_>,
 ) {
     let path = join(path, &shown(&name));
     if params.iter().any(|param| param.name == name) {
         reading
-            .report(Code::DuplicateName, offset, path, format!("parameter `{}` is given twice", shown(&name)))
+            .report(
+                Code::DuplicateName,
+                offset,
+                path,
+                format!("parameter `{}` is given twice", shown(&name)),
+            )
             .suggest("keep one of the two");
         return;
     }
     reading.uses(value, UseKind::Template, path);
-    params.push(Param { name, value: value.value.clone(), place: reading.place(value.offset_at(0)) });
+    params.push(Param {
+        name,
+        value: value.value.clone(),
+        place: reading.place(value.offset_at(0)),
+    });
 }
 
-fn collect(element: &Element, path: &str, reading: &mut Reading<'_>, params: &mut Vec<Param>) {
+fn collect(
+    element: &Element,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+    params: &mut Vec<Param>,
+) {
     for child in element.children() {
         match &*child.name {
             "parameters" | "params" | "inputs" => collect(child, path, reading, params),
             "param" | "parameter" | "input" => {
                 reading.check_attributes(child, path, &["name", "value", "type"]);
-                let name = child.attribute("name").map(|it| it.value.value.trim().to_owned());
+                let name = child
+                    .attribute("name")
+                    .map(|it| it.value.value.trim().to_owned());
                 let Some(name) = name.filter(|name| !name.is_empty()) else {
                     reading.missing(child, path, "name");
                     continue;
@@ -48,9 +68,15 @@ fn collect(element: &Element, path: &str, reading: &mut Reading<'_>, params: &mu
                 let value = match child.attribute("value") {
                     Some(attribute) => {
                         if !text.is_blank() {
-                            let message = format!("parameter `{}` has a value and a text", shown(&name));
+                            let message =
+                                format!("parameter `{}` has a value and a text", shown(&name));
                             reading
-                                .report(Code::ConflictingField, text.trimmed().offset_at(0), path, message)
+                                .report(
+                                    Code::ConflictingField,
+                                    text.trimmed().offset_at(0),
+                                    path,
+                                    message,
+                                )
                                 .suggest("remove the text; the attribute counts");
                         }
                         attribute.value.clone()
@@ -59,9 +85,19 @@ fn collect(element: &Element, path: &str, reading: &mut Reading<'_>, params: &mu
                 };
                 add_param(params, name, &value, path, child.span.start, reading);
             }
-            _ if element.name == "parameters" || element.name == "params" || element.name == "inputs" => {
+            _ if element.name == "parameters"
+                || element.name == "params"
+                || element.name == "inputs" =>
+            {
                 let value = reading.text(child, path).unframed();
-                add_param(params, child.name.clone(), &value, path, child.span.start, reading);
+                add_param(
+                    params,
+                    child.name.clone(),
+                    &value,
+                    path,
+                    child.span.start,
+                    reading,
+                );
             }
             _ => reading.keep_unknown(child, path, &["param"]),
         }

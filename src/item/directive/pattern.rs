@@ -2,23 +2,31 @@
 
 use globset::GlobBuilder;
 
-use super::reading::Reading;
-use super::xml::Text;
+use super::reading::DirectiveReading;
+use super::xml::XmlText;
 use crate::item::endpoint::Endpoint;
 use crate::item::wording::shown;
 use crate::problem::Code;
 
 /// Checks a path glob: inside the project, and a valid glob.
-pub(super) fn check_path(text: &Text, path: &str, reading: &mut Reading<'_>) -> bool {
+pub(super) fn check_path(text: &XmlText, path: &str, reading: &mut DirectiveReading<'_>) -> bool {
     let offset = text.offset_at(0);
     let written = &*text.value;
     if written.chars().any(char::is_control) {
-        let message = format!("`{}` holds characters that no path may hold", shown(written));
-        reading.report(Code::InvalidPath, offset, path, message).suggest("remove the control characters");
+        let message = format!(
+            "`{}` contains characters that are not allowed in a path",
+            shown(written)
+        );
+        reading
+            .report(Code::InvalidPath, offset, path, message)
+            .suggest("remove the control characters");
         return false;
     }
     let drive = written.as_bytes().get(1) == Some(&b':');
-    if written.starts_with(['/', '~', '\\']) || drive || written.split(['/', '\\']).any(|part| part == "..") {
+    if written.starts_with(['/', '~', '\\'])
+        || drive
+        || written.split(['/', '\\']).any(|part| part == "..")
+    {
         let message = format!("`{}` leaves the project", shown(written));
         reading
             .report(Code::PathEscape, offset, path, message)
@@ -29,10 +37,18 @@ pub(super) fn check_path(text: &Text, path: &str, reading: &mut Reading<'_>) -> 
 }
 
 /// Warns about a grant for git's own folder, which can never be granted.
-pub(super) fn check_effect(text: &Text, path: &str, reading: &mut Reading<'_>) {
-    let first = text.value.trim_start_matches("./").split('/').next().unwrap_or_default();
+pub(super) fn check_effect(text: &XmlText, path: &str, reading: &mut DirectiveReading<'_>) {
+    let first = text
+        .value
+        .trim_start_matches("./")
+        .split('/')
+        .next()
+        .unwrap_or_default();
     if first.eq_ignore_ascii_case(".git") {
-        let message = format!("`{}` has no effect: `.git` is never grantable", shown(&text.value));
+        let message = format!(
+            "`{}` has no effect: `.git` is never grantable",
+            shown(&text.value)
+        );
         reading
             .report(Code::GrantWithoutEffect, text.offset_at(0), path, message)
             .suggest("remove it; checkpoints need no permission");
@@ -40,19 +56,27 @@ pub(super) fn check_effect(text: &Text, path: &str, reading: &mut Reading<'_>) {
 }
 
 /// Checks an endpoint: an optional method, and a path or address.
-pub(super) fn check_endpoint(text: &Text, path: &str, reading: &mut Reading<'_>) -> bool {
+pub(super) fn check_endpoint(
+    text: &XmlText,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> bool {
     let parsed = Endpoint::parse(&text.value);
     if let Err(reason) = &parsed {
         let message = format!("the endpoint `{}` {reason}", shown(&text.value));
         reading
             .report(Code::InvalidPattern, text.offset_at(0), path, message)
-            .suggest("write `GET /users/*`, or a whole address: `GET https://api.example.com/users/*`");
+            .suggest(
+                "write `GET /users/*`, or a whole address: `GET https://api.example.com/users/*`",
+            );
     }
     parsed.is_ok()
 }
 
-pub(super) fn check_glob(text: &Text, path: &str, reading: &mut Reading<'_>) -> bool {
-    let built = GlobBuilder::new(&text.value).literal_separator(true).build();
+pub(super) fn check_glob(text: &XmlText, path: &str, reading: &mut DirectiveReading<'_>) -> bool {
+    let built = GlobBuilder::new(&text.value)
+        .literal_separator(true)
+        .build();
     if let Err(err) = &built {
         let message = format!("`{}` is not a pattern: {}", shown(&text.value), err.kind());
         reading

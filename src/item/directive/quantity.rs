@@ -1,7 +1,7 @@
 //! Values in attributes: booleans, numbers, durations, choices.
 
-use super::reading::Reading;
-use super::xml::Text;
+use super::reading::DirectiveReading;
+use super::xml::XmlText;
 use super::{CheckpointMode, OnFailure};
 use crate::item::wording::{did_you_mean, nearest, shown};
 use crate::problem::Code;
@@ -9,20 +9,30 @@ use crate::problem::Code;
 /// A year; longer times are mistakes.
 const MAX_SECONDS: f64 = 31_536_000.0;
 
-pub(super) fn boolean(reading: &mut Reading<'_>, text: &Text, path: &str) -> Option<bool> {
+pub(super) fn boolean(
+    reading: &mut DirectiveReading<'_>,
+    text: &XmlText,
+    path: &str,
+) -> Option<bool> {
     match text.value.trim() {
         "true" => Some(true),
         "false" => Some(false),
         other => {
             let message = format!("`{}` is neither true nor false", shown(other));
-            reading.report(Code::InvalidType, text.offset_at(0), path, message).suggest("write `true` or `false`");
+            reading
+                .report(Code::InvalidType, text.offset_at(0), path, message)
+                .suggest("write `true` or `false`");
             None
         }
     }
 }
 
 /// A finite, non-negative number.
-pub(super) fn amount(reading: &mut Reading<'_>, text: &Text, path: &str) -> Option<f64> {
+pub(super) fn amount(
+    reading: &mut DirectiveReading<'_>,
+    text: &XmlText,
+    path: &str,
+) -> Option<f64> {
     let written = text.value.trim();
     match written.parse::<f64>() {
         Ok(value) if value.is_finite() && value >= 0.0 => Some(value),
@@ -37,7 +47,11 @@ pub(super) fn amount(reading: &mut Reading<'_>, text: &Text, path: &str) -> Opti
 }
 
 /// Seconds, or a number with `ms`, `s`, `m` or `h`.
-pub(super) fn seconds(reading: &mut Reading<'_>, text: &Text, path: &str) -> Option<f64> {
+pub(super) fn seconds(
+    reading: &mut DirectiveReading<'_>,
+    text: &XmlText,
+    path: &str,
+) -> Option<f64> {
     let written = text.value.trim();
     let value = parse_seconds(written);
     if value.is_none() {
@@ -50,7 +64,9 @@ pub(super) fn seconds(reading: &mut Reading<'_>, text: &Text, path: &str) -> Opt
 }
 
 pub(super) fn parse_seconds(written: &str) -> Option<f64> {
-    let split = written.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(written.len());
+    let split = written
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(written.len());
     let number: f64 = written.get(..split)?.parse().ok()?;
     let unit = match written.get(split..)?.trim() {
         "ms" => 0.001,
@@ -59,12 +75,13 @@ pub(super) fn parse_seconds(written: &str) -> Option<f64> {
         "h" => 3600.0,
         _ => return None,
     };
-    Some(number * unit).filter(|seconds| seconds.is_finite() && *seconds > 0.0 && *seconds <= MAX_SECONDS)
+    Some(number * unit)
+        .filter(|seconds| seconds.is_finite() && *seconds > 0.0 && *seconds <= MAX_SECONDS)
 }
 
 pub(super) fn choice<T: Copy>(
-    reading: &mut Reading<'_>,
-    text: &Text,
+    reading: &mut DirectiveReading<'_>,
+    text: &XmlText,
     path: &str,
     choices: &[(&'static str, T)],
 ) -> Option<T> {
@@ -73,10 +90,14 @@ pub(super) fn choice<T: Copy>(
         return Some(*value);
     }
     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-    let suggestion =
-        did_you_mean(nearest(written, names.iter().copied()), &format!("allowed are: {}", names.join(", ")));
+    let suggestion = did_you_mean(
+        nearest(written, names.iter().copied()),
+        &format!("allowed are: {}", names.join(", ")),
+    );
     let message = format!("`{}` is not one of: {}", shown(written), names.join(", "));
-    reading.report(Code::InvalidEnumValue, text.offset_at(0), path, message).suggest(suggestion);
+    reading
+        .report(Code::InvalidEnumValue, text.offset_at(0), path, message)
+        .suggest(suggestion);
     None
 }
 

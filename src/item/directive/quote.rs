@@ -21,7 +21,9 @@ pub(super) fn find(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
         let line = line_at(text, at, range.end);
         let next = next_line(text, at, range.end);
         let fence = read_fence(line).filter(|_| refused < MAX_REFUSED);
-        let close = fence.as_ref().and_then(|fence| closing_line(text, next..range.end, fence));
+        let close = fence
+            .as_ref()
+            .and_then(|fence| closing_line(text, next..range.end, fence));
         match close {
             Some(close) if !leaves_step(text.get(next..close).unwrap_or_default()) => {
                 quoted.push(next..close);
@@ -40,7 +42,9 @@ pub(super) fn find(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
 /// Whether the step around a fence ends inside it: then the fence was never closed, and its
 /// supposed end opens the fence of a later step.
 fn leaves_step(content: &str) -> bool {
-    let end = content.find("</step>").or_else(|| content.find("</process>"));
+    let end = content
+        .find("</step>")
+        .or_else(|| content.find("</process>"));
     end.is_some_and(|end| content.find("<step").is_none_or(|start| end < start))
 }
 
@@ -49,7 +53,11 @@ fn spans(line: &str, offset: usize, quoted: &mut Vec<Range<usize>>) {
     let runs = runs(line);
     let mut index = 0;
     while let Some(open) = runs.get(index) {
-        let close = runs.iter().enumerate().skip(index + 1).find(|(_, run)| run.len() == open.len());
+        let close = runs
+            .iter()
+            .enumerate()
+            .skip(index + 1)
+            .find(|(_, run)| run.len() == open.len());
         match close {
             Some((found, close)) => {
                 quoted.push(offset + open.end..offset + close.start);
@@ -79,7 +87,10 @@ mod tests {
     use super::*;
 
     fn quoted(text: &str) -> Vec<&str> {
-        find(text, 0..text.len()).into_iter().map(|range| &text[range]).collect()
+        find(text, 0..text.len())
+            .into_iter()
+            .map(|range| &text[range])
+            .collect()
     }
 
     #[test]
@@ -91,7 +102,10 @@ mod tests {
 
     #[test]
     fn fenced_blocks_are_quoted_as_a_whole() {
-        assert_eq!(quoted("  ```yaml\n  a: `b`\n  ```\n`c`"), ["  a: `b`\n", "c"]);
+        assert_eq!(
+            quoted("  ```yaml\n  a: `b`\n  ```\n`c`"),
+            ["  a: `b`\n", "c"]
+        );
         assert_eq!(quoted("```\n`a`\n~~~\nb"), ["a"]);
     }
 

@@ -1,13 +1,13 @@
 //! State shared by the readers of a directive's parts.
 
 use super::Extra;
-use super::xml::{Attribute, Element, Text};
+use super::xml::{Attribute, Element, XmlText};
 use crate::item::finding::{Finding, Findings};
-use crate::item::place::{LineIndex, Place};
+use crate::item::position::{LineIndex, Position};
 use crate::item::wording::{nearest, shown};
 use crate::problem::Code;
 
-pub(super) struct Reading<'r> {
+pub(super) struct DirectiveReading<'r> {
     pub(super) text: &'r str,
     pub(super) lines: LineIndex<'r>,
     pub(super) findings: &'r mut Findings,
@@ -15,14 +15,14 @@ pub(super) struct Reading<'r> {
     pub(super) notes: Vec<Extra>,
     pub(super) unknown: Vec<Extra>,
     /// Texts that may contain placeholders; checked when all inputs and steps are known.
-    pub(super) uses: Vec<Use>,
+    pub(super) uses: Vec<PlaceholderText>,
     /// What placeholders may refer to at the current point.
-    pub(super) scope: Scope,
+    pub(super) scope: PlaceholderScope,
 }
 
 /// What placeholders may refer to, besides the inputs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scope {
+pub(super) struct PlaceholderScope {
     /// The number of earlier steps.
     pub(super) earlier: usize,
     /// The name of a `foreach` element.
@@ -31,10 +31,10 @@ pub(super) struct Scope {
 
 /// A text that may contain placeholders.
 #[derive(Debug)]
-pub(super) struct Use {
-    pub(super) text: Text,
+pub(super) struct PlaceholderText {
+    pub(super) text: XmlText,
     pub(super) kind: UseKind,
-    pub(super) scope: Scope,
+    pub(super) scope: PlaceholderScope,
     pub(super) path: String,
 }
 
@@ -46,8 +46,8 @@ pub(super) enum UseKind {
     List,
 }
 
-impl Reading<'_> {
-    pub(super) fn place(&self, offset: usize) -> Place {
+impl DirectiveReading<'_> {
+    pub(super) fn place(&self, offset: usize) -> Position {
         self.lines.place(offset)
     }
 
@@ -67,20 +67,30 @@ impl Reading<'_> {
         let path = join(path, field);
         let message = format!("{field} is required");
         let suggestion = format!("add {field}=\"…\" to `<{}>`", element.name);
-        self.report(Code::MissingRequiredField, element.span.start, path, message).suggest(suggestion)
+        self.report(
+            Code::MissingRequiredField,
+            element.span.start,
+            path,
+            message,
+        )
+        .suggest(suggestion)
     }
 
     /// Reads a single text: the trimmed content of an element.
     ///
     /// Nested elements are kept verbatim. Except for `template` and the like, they were probably
     /// meant as text and cause a warning.
-    pub(super) fn text(&mut self, element: &Element, path: &str) -> Text {
+    pub(super) fn text(&mut self, element: &Element, path: &str) -> XmlText {
         for child in element.children().filter(|child| !child.is_opaque()) {
             self.report(
                 Code::UnescapedMarkup,
                 child.span.start,
                 path,
-                format!("`<{}>` inside `<{}>` is taken as text", shown(&child.name), element.name),
+                format!(
+                    "`<{}>` inside `<{}>` is taken as text",
+                    shown(&child.name),
+                    element.name
+                ),
             )
             .suggest("wrap it in CDATA: <![CDATA[ … ]]>");
         }
@@ -102,25 +112,34 @@ impl Reading<'_> {
         path: &str,
         known: &[&str],
     ) -> &mut Finding {
-        let message = format!("`{}` is not a known attribute of `<{}>`", shown(&attribute.name), element.name);
+        let message = format!(
+            "`{}` is not a known attribute of `<{}>`",
+            shown(&attribute.name),
+            element.name
+        );
         let suggestion = match nearest(&attribute.name, known.iter().copied()) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None if known.is_empty() => "remove it".to_owned(),
             None => format!("known are: {}", known.join(", ")),
         };
         let path = join(path, &shown(&attribute.name));
-        self.report(Code::UnknownField, attribute.offset, path, message).suggest(suggestion)
+        self.report(Code::UnknownField, attribute.offset, path, message)
+            .suggest(suggestion)
     }
 
     /// Keeps an unknown element, with a warning.
     pub(super) fn keep_unknown(&mut self, element: &Element, path: &str, known: &[&str]) {
         let path = join(path, &shown(&element.name));
-        let message = format!("`<{}>` is not known; it is kept and has no effect", shown(&element.name));
+        let message = format!(
+            "`<{}>` is not known; it is kept and has no effect",
+            shown(&element.name)
+        );
         let suggestion = match nearest(&element.name, known.iter().copied()) {
             Some(meant) => format!("did you mean `<{meant}>`?"),
             None => "remove it, or move it into the Markdown around the directive".to_owned(),
         };
-        self.report(Code::UnknownElement, element.span.start, &path, message).suggest(suggestion);
+        self.report(Code::UnknownElement, element.span.start, &path, message)
+            .suggest(suggestion);
         let extra = self.extra(element, &path);
         self.unknown.push(extra);
     }
@@ -132,15 +151,24 @@ impl Reading<'_> {
     }
 
     /// Records a text that may contain placeholders.
-    pub(super) fn uses(&mut self, text: &Text, kind: UseKind, path: impl Into<String>) {
+    pub(super) fn uses(&mut self, text: &XmlText, kind: UseKind, path: impl Into<String>) {
         if kind != UseKind::Template || text.value.contains('{') {
-            self.uses.push(Use { text: text.clone(), kind, scope: self.scope.clone(), path: path.into() });
+            self.uses.push(PlaceholderText {
+                text: text.clone(),
+                kind,
+                scope: self.scope.clone(),
+                path: path.into(),
+            });
         }
     }
 
     /// Reports a repeated element that may occur only once.
     pub(super) fn check_single(&mut self, parent: &Element, path: &str, names: &[&str]) {
-        for child in parent.children().filter(|child| names.contains(&&*child.name)).skip(1) {
+        for child in parent
+            .children()
+            .filter(|child| names.contains(&&*child.name))
+            .skip(1)
+        {
             self.report(
                 Code::DuplicateKey,
                 child.span.start,
@@ -154,17 +182,29 @@ impl Reading<'_> {
     fn extra(&self, element: &Element, path: &str) -> Extra {
         Extra {
             path: path.replace('.', "/"),
-            content: self.text.get(element.inner.clone()).unwrap_or_default().trim().to_owned(),
+            content: self
+                .text
+                .get(element.inner.clone())
+                .unwrap_or_default()
+                .trim()
+                .to_owned(),
             place: self.place(element.span.start),
         }
     }
 }
 
 pub(super) fn join(path: &str, field: &str) -> String {
-    if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
+    if path.is_empty() {
+        field.to_owned()
+    } else {
+        format!("{path}.{field}")
+    }
 }
 
 /// Splits a list at commas and blanks.
-pub(super) fn words(text: &str) -> Vec<String> {
-    text.split(|c: char| c == ',' || c.is_whitespace()).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+pub(super) fn split_list(text: &str) -> Vec<String> {
+    text.split(|c: char| c == ',' || c.is_whitespace())
+        .filter(|word| !word.is_empty())
+        .map(str::to_owned)
+        .collect()
 }

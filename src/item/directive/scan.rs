@@ -54,12 +54,12 @@ const STRUCTURE: [&str; 24] = [
 const CDATA_HINT: &str = "wrap it in CDATA: <![CDATA[ … ]]>";
 
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub(super) struct DirectiveScan {
     /// The offset after the root, if its end was found.
     pub(super) end: Option<usize>,
     /// Bytes that are hidden from the XML parser.
     pub(super) masks: Vec<Mask>,
-    pub(super) problems: Vec<Problem>,
+    pub(super) problems: Vec<ScanProblem>,
     /// Whether no tree can be built.
     pub(super) broken: bool,
     /// The content of each element, by the offset of its start tag.
@@ -76,25 +76,29 @@ pub(super) struct Mask {
 }
 
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(super) struct ScanProblem {
     pub(super) code: Code,
     pub(super) offset: usize,
     pub(super) message: String,
     pub(super) suggestion: String,
 }
 
-impl Scan {
+impl DirectiveScan {
     /// The end of the quoted range that contains an offset.
     pub(super) fn quote_at(&self, offset: usize) -> Option<usize> {
         let index = self.quoted.partition_point(|quote| quote.end <= offset);
-        self.quoted.get(index).filter(|quote| quote.start <= offset).map(|quote| quote.end)
+        self.quoted
+            .get(index)
+            .filter(|quote| quote.start <= offset)
+            .map(|quote| quote.end)
     }
 
     /// The masked text of the root, with the same length as the original.
     pub(super) fn prepare(&self, text: &str, start: usize, end: usize) -> String {
         let mut bytes = text.as_bytes().get(start..end).unwrap_or_default().to_vec();
         for mask in &self.masks {
-            let range = mask.range.start.saturating_sub(start)..mask.range.end.saturating_sub(start);
+            let range =
+                mask.range.start.saturating_sub(start)..mask.range.end.saturating_sub(start);
             for byte in bytes.get_mut(range).unwrap_or_default() {
                 if !matches!(byte, b'\n' | b'\r') {
                     *byte = mask.fill;
@@ -107,14 +111,19 @@ impl Scan {
 }
 
 /// Scans from the `<` of the root at `start` up to `limit`.
-pub(super) fn scan(text: &str, start: usize, limit: usize) -> Scan {
+pub(super) fn scan(text: &str, start: usize, limit: usize) -> DirectiveScan {
     scan_markdown(text, start, limit, Vec::new())
 }
 
 /// The same for a root in Markdown, which quotes parts of it.
-pub(super) fn scan_markdown(text: &str, start: usize, limit: usize, quoted: Vec<Range<usize>>) -> Scan {
+pub(super) fn scan_markdown(
+    text: &str,
+    start: usize,
+    limit: usize,
+    quoted: Vec<Range<usize>>,
+) -> DirectiveScan {
     let text = text.get(..limit).unwrap_or(text);
-    let mut scanner = Scanner {
+    let mut scanner = DirectiveScanner {
         text,
         at: start,
         stack: Vec::new(),
@@ -123,7 +132,10 @@ pub(super) fn scan_markdown(text: &str, start: usize, limit: usize, quoted: Vec<
         warnings: 0,
         never_closed: Vec::new(),
         nested: None,
-        found: Scan { quoted, ..Scan::default() },
+        found: DirectiveScan {
+            quoted,
+            ..DirectiveScan::default()
+        },
     };
     while scanner.found.end.is_none() && !scanner.found.broken_for_good(scanner.at, text.len()) {
         scanner.advance();
@@ -132,10 +144,10 @@ pub(super) fn scan_markdown(text: &str, start: usize, limit: usize, quoted: Vec<
     scanner.found
 }
 
-struct Scanner<'t> {
+struct DirectiveScanner<'t> {
     text: &'t str,
     at: usize,
-    stack: Vec<Open<'t>>,
+    stack: Vec<OpenElement<'t>>,
     nodes: usize,
     /// Suppresses further warnings on the same line.
     quiet_until: usize,
@@ -144,29 +156,32 @@ struct Scanner<'t> {
     never_closed: Vec<&'t str>,
     /// Where CDATA first begins inside CDATA.
     nested: Option<usize>,
-    found: Scan,
+    found: DirectiveScan,
 }
 
-struct Open<'t> {
+struct OpenElement<'t> {
     name: &'t str,
     offset: usize,
     inner: usize,
 }
 
-impl Scan {
+impl DirectiveScan {
     fn broken_for_good(&self, at: usize, length: usize) -> bool {
         at >= length || self.problems.len() >= 2 * MAX_PROBLEMS
     }
 }
 
-impl<'t> Scanner<'t> {
+impl<'t> DirectiveScanner<'t> {
     fn rest(&self) -> &'t str {
         self.text.get(self.at..).unwrap_or_default()
     }
 
     fn advance(&mut self) {
         let rest = self.rest();
-        let Some(skipped) = rest.bytes().position(|byte| matches!(byte, b'<' | b'&' | b']')) else {
+        let Some(skipped) = rest
+            .bytes()
+            .position(|byte| matches!(byte, b'<' | b'&' | b']'))
+        else {
             self.at = self.text.len();
             return;
         };
@@ -199,26 +214,48 @@ impl<'t> Scanner<'t> {
 
     fn markup(&mut self, rest: &'t str) {
         if rest.starts_with("<!--") {
-            match self.text.get(self.at + 4..).and_then(|inside| inside.find("-->")) {
+            match self
+                .text
+                .get(self.at + 4..)
+                .and_then(|inside| inside.find("-->"))
+            {
                 Some(length) => {
                     // XML comments must not contain `--`; directives may.
                     self.mask(self.at + 4..self.at + 4 + length);
                     self.at += length + 7;
                 }
-                None => self.give_up(Code::XmlSyntax, "the comment is never closed", "close it with `-->`"),
+                None => self.give_up(
+                    Code::XmlSyntax,
+                    "the comment is never closed",
+                    "close it with `-->`",
+                ),
             }
         } else if rest.starts_with("<![CDATA[") {
             match rest.find("]]>") {
                 Some(length) => {
-                    let inside = rest.get(1..length).and_then(|inside| inside.find("<![CDATA["));
-                    self.nested = self.nested.or(inside.map(|position| self.at + 1 + position));
+                    let inside = rest
+                        .get(1..length)
+                        .and_then(|inside| inside.find("<![CDATA["));
+                    self.nested = self
+                        .nested
+                        .or(inside.map(|position| self.at + 1 + position));
                     self.at += length + 3;
                 }
-                None => self.give_up(Code::XmlSyntax, "the CDATA section is never closed", "close it with `]]>`"),
+                None => self.give_up(
+                    Code::XmlSyntax,
+                    "the CDATA section is never closed",
+                    "close it with `]]>`",
+                ),
             }
-        } else if ["<!DOCTYPE", "<!ENTITY", "<!ELEMENT", "<!ATTLIST", "<!NOTATION"]
-            .iter()
-            .any(|it| rest.starts_with(it))
+        } else if [
+            "<!DOCTYPE",
+            "<!ENTITY",
+            "<!ELEMENT",
+            "<!ATTLIST",
+            "<!NOTATION",
+        ]
+        .iter()
+        .any(|it| rest.starts_with(it))
         {
             self.give_up(
                 Code::XmlDtd,
@@ -266,7 +303,7 @@ impl<'t> Scanner<'t> {
                 self.problem(
                     Code::XmlSyntax,
                     offset,
-                    &format!("`<{shown}` looks like a tag and is none"),
+                    &format!("`<{shown}` looks like a tag but is not one"),
                     &format!("{CDATA_HINT}, or write `&lt;`"),
                 );
                 self.mask_byte(offset);
@@ -297,8 +334,11 @@ impl<'t> Scanner<'t> {
             self.mask(range.clone());
         }
         for at in &tag.unescaped {
-            let (character, escaped) =
-                if self.text.as_bytes().get(*at) == Some(&b'<') { ('<', "&lt;") } else { ('&', "&amp;") };
+            let (character, escaped) = if self.text.as_bytes().get(*at) == Some(&b'<') {
+                ('<', "&lt;")
+            } else {
+                ('&', "&amp;")
+            };
             self.unescaped_attribute(*at, character, escaped);
         }
         self.at = tag.end;
@@ -317,13 +357,21 @@ impl<'t> Scanner<'t> {
                 "flatten the directive, or wrap text that holds markup in CDATA: <![CDATA[ … ]]>",
             );
         } else {
-            self.stack.push(Open { name: tag.name, offset, inner: tag.end });
+            self.stack.push(OpenElement {
+                name: tag.name,
+                offset,
+                inner: tag.end,
+            });
         }
     }
 
     fn opaque(&mut self, offset: usize, name: &'t str) {
         let close = format!("</{name}>");
-        let length = if self.never_closed.contains(&name) { None } else { self.rest().find(&close) };
+        let length = if self.never_closed.contains(&name) {
+            None
+        } else {
+            self.rest().find(&close)
+        };
         if let Some(length) = length {
             let inner = self.at..self.at + length;
             self.mask(inner.clone());
@@ -344,7 +392,10 @@ impl<'t> Scanner<'t> {
             return;
         }
         if !behind.trim_start().starts_with('>') {
-            self.stray(&format!("`</{}` looks like an end tag and is none", shorten(name)));
+            self.stray(&format!(
+                "`</{}` looks like an end tag but is not one",
+                shorten(name)
+            ));
             return;
         }
         let end = self.at + 2 + name.len() + blank + 1;
@@ -353,7 +404,12 @@ impl<'t> Scanner<'t> {
                 Some(open) if nearest(name, [open.name]).is_some() => {
                     let expected = open.name;
                     let message = format!("`</{}>` does not close `<{expected}>`", shorten(name));
-                    self.problem(Code::XmlSyntax, self.at, &message, &format!("write `</{expected}>`"));
+                    self.problem(
+                        Code::XmlSyntax,
+                        self.at,
+                        &message,
+                        &format!("write `</{expected}>`"),
+                    );
                     self.found.broken = true;
                     self.stack.pop();
                     self.at = end;
@@ -375,7 +431,12 @@ impl<'t> Scanner<'t> {
     }
 
     fn stray(&mut self, message: &str) {
-        self.problem(Code::XmlSyntax, self.at, message, &format!("remove it; if it is text, {CDATA_HINT}"));
+        self.problem(
+            Code::XmlSyntax,
+            self.at,
+            message,
+            &format!("remove it; if it is text, {CDATA_HINT}"),
+        );
         self.mask_byte(self.at);
         self.at += 1;
     }
@@ -390,7 +451,12 @@ impl<'t> Scanner<'t> {
             self.mask_byte(offset);
             format!("{CDATA_HINT}, or close it with `</{shown}>`")
         };
-        self.problem(Code::XmlSyntax, offset, &format!("`<{shown}>` is never closed"), &suggestion);
+        self.problem(
+            Code::XmlSyntax,
+            offset,
+            &format!("`<{shown}>` is never closed"),
+            &suggestion,
+        );
     }
 
     fn finish(&mut self) {
@@ -405,7 +471,9 @@ impl<'t> Scanner<'t> {
         // A `]]>` after the end: the end was inside a CDATA section that ended too early, and later
         // steps would be lost silently.
         let behind = self.found.end.and_then(|end| self.text.get(end..));
-        if let (Some(nested), Some(true)) = (self.nested, behind.map(|behind| behind.contains("]]>"))) {
+        if let (Some(nested), Some(true)) =
+            (self.nested, behind.map(|behind| behind.contains("]]>")))
+        {
             self.problem(
                 Code::XmlSyntax,
                 nested,
@@ -425,7 +493,7 @@ impl<'t> Scanner<'t> {
     }
 
     fn problem(&mut self, code: Code, offset: usize, message: &str, suggestion: &str) {
-        self.found.problems.push(Problem {
+        self.found.problems.push(ScanProblem {
             code,
             offset,
             message: message.to_owned(),
@@ -451,14 +519,22 @@ impl<'t> Scanner<'t> {
         let line = self.text.get(offset..).and_then(|rest| rest.find('\n'));
         self.quiet_until = line.map_or(self.text.len(), |length| offset + length);
         let message = format!("an unescaped `{character}` is taken as text");
-        self.found.problems.push(Problem { code: Code::UnescapedMarkup, offset, message, suggestion });
+        self.found.problems.push(ScanProblem {
+            code: Code::UnescapedMarkup,
+            offset,
+            message,
+            suggestion,
+        });
     }
 
     fn mask_byte(&mut self, offset: usize) {
         // Merge runs into one mask: a megabyte of `&` would otherwise need many times its size.
         match self.found.masks.last_mut() {
             Some(last) if last.fill == STAND_IN && last.range.end == offset => last.range.end += 1,
-            _ => self.found.masks.push(Mask { range: offset..offset + 1, fill: STAND_IN }),
+            _ => self.found.masks.push(Mask {
+                range: offset..offset + 1,
+                fill: STAND_IN,
+            }),
         }
     }
 
@@ -468,5 +544,9 @@ impl<'t> Scanner<'t> {
 }
 
 fn shorten(name: &str) -> String {
-    if name.chars().count() > 40 { name.chars().take(40).chain(['…']).collect() } else { name.to_owned() }
+    if name.chars().count() > 40 {
+        name.chars().take(40).chain(['…']).collect()
+    } else {
+        name.to_owned()
+    }
 }

@@ -8,14 +8,23 @@
 use std::collections::HashMap;
 
 use super::quantity::{ON_FAILURE, choice, parse_seconds, seconds};
-use super::reading::{Reading, Scope, UseKind, join};
-use super::xml::{Element, Text};
+use super::reading::{DirectiveReading, PlaceholderScope, UseKind, join};
+use super::xml::{Element, XmlText};
 use super::{OnFailure, Retry, Step, StepAction, action};
 use crate::item::wording::shown;
 use crate::problem::Code;
 
-const ATTRIBUTES: [&str; 9] =
-    ["name", "when", "foreach", "as", "retry", "backoff", "timeout", "on_failure", "description"];
+const ATTRIBUTES: [&str; 9] = [
+    "name",
+    "when",
+    "foreach",
+    "as",
+    "retry",
+    "backoff",
+    "timeout",
+    "on_failure",
+    "description",
+];
 const ELEMENTS: [&str; 16] = [
     "description",
     "action",
@@ -36,20 +45,26 @@ const ELEMENTS: [&str; 16] = [
 ];
 const MAX_BACKOFF: f64 = 86_400.0;
 
-pub(super) fn read(element: &Element, reading: &mut Reading<'_>, steps: &mut Vec<Step>) {
+pub(super) fn read(element: &Element, reading: &mut DirectiveReading<'_>, steps: &mut Vec<Step>) {
     reading.check_attributes(element, "process", &[]);
     collect(element, reading, steps);
     let mut seen = HashMap::new();
     for (index, step) in steps.iter().enumerate() {
         if let Some(line) = seen.insert(&*step.name, step.place.line) {
-            let message = format!("step `{}` is defined twice, first on line {line}", shown(&step.name));
+            let message = format!(
+                "step `{}` is defined twice, first on line {line}",
+                shown(&step.name)
+            );
             let path = format!("process.step[{index}].name");
-            reading.findings.add(Code::DuplicateName, step.place, path, message).suggest("give each step its own name");
+            reading
+                .findings
+                .add(Code::DuplicateName, step.place, path, message)
+                .suggest("give each step its own name");
         }
     }
 }
 
-fn collect(element: &Element, reading: &mut Reading<'_>, steps: &mut Vec<Step>) {
+fn collect(element: &Element, reading: &mut DirectiveReading<'_>, steps: &mut Vec<Step>) {
     for child in element.children() {
         let index = steps.len();
         let path = format!("process.step[{index}]");
@@ -60,7 +75,12 @@ fn collect(element: &Element, reading: &mut Reading<'_>, steps: &mut Vec<Step>) 
             "wave" => {
                 let message = "`<wave>` is not known; its steps run one after the other";
                 reading
-                    .report(Code::UnknownElement, child.span.start, "process.wave", message)
+                    .report(
+                        Code::UnknownElement,
+                        child.span.start,
+                        "process.wave",
+                        message,
+                    )
                     .suggest("put its steps directly into <process>");
                 collect(child, reading, steps);
             }
@@ -70,12 +90,24 @@ fn collect(element: &Element, reading: &mut Reading<'_>, steps: &mut Vec<Step>) 
     }
 }
 
-fn read_gate(element: &Element, path: &str, index: usize, reading: &mut Reading<'_>) -> Step {
-    reading.scope = Scope { earlier: index, element: None };
-    let name = element.attribute("name").map(|it| it.value.value.trim().to_owned());
+fn read_gate(
+    element: &Element,
+    path: &str,
+    index: usize,
+    reading: &mut DirectiveReading<'_>,
+) -> Step {
+    reading.scope = PlaceholderScope {
+        earlier: index,
+        element: None,
+    };
+    let name = element
+        .attribute("name")
+        .map(|it| it.value.value.trim().to_owned());
     let place = reading.place(element.span.start);
     Step {
-        name: name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("checkpoint_{}", index + 1)),
+        name: name
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| format!("checkpoint_{}", index + 1)),
         description: String::new(),
         action: action::checkpoint(element, path, reading),
         verification: Vec::new(),
@@ -89,13 +121,22 @@ fn read_gate(element: &Element, path: &str, index: usize, reading: &mut Reading<
     }
 }
 
-fn read_step(element: &Element, path: &str, index: usize, reading: &mut Reading<'_>) -> Step {
+fn read_step(
+    element: &Element,
+    path: &str,
+    index: usize,
+    reading: &mut DirectiveReading<'_>,
+) -> Step {
     check_attributes(element, path, reading);
     let attribute = |name: &str| element.attribute(name).map(|it| it.value.clone());
     let foreach = attribute("foreach").map(|text| text.trimmed());
     let bound = read_element_name(element, foreach.is_some(), path, reading);
-    reading.scope = Scope { earlier: index, element: None };
-    let when = attribute("when").or_else(|| element.child("when").map(|it| it.own_text().trimmed()));
+    reading.scope = PlaceholderScope {
+        earlier: index,
+        element: None,
+    };
+    let when =
+        attribute("when").or_else(|| element.child("when").map(|it| it.own_text().trimmed()));
     if let Some(foreach) = &foreach {
         reading.uses(foreach, UseKind::List, join(path, "foreach"));
     }
@@ -113,41 +154,78 @@ fn read_step(element: &Element, path: &str, index: usize, reading: &mut Reading<
         foreach: foreach.map(|text| text.value),
         element: bound,
         retry: read_retry(element, path, reading),
-        timeout: attribute("timeout").and_then(|text| seconds(reading, &text, &join(path, "timeout"))),
+        timeout: attribute("timeout")
+            .and_then(|text| seconds(reading, &text, &join(path, "timeout"))),
         on_failure: attribute("on_failure").and_then(|text| read_on_failure(&text, path, reading)),
         place: reading.place(element.span.start),
     }
 }
 
-fn check_attributes(element: &Element, path: &str, reading: &mut Reading<'_>) {
-    for attribute in element.attributes.iter().filter(|it| !ATTRIBUTES.contains(&&*it.name)) {
+fn check_attributes(element: &Element, path: &str, reading: &mut DirectiveReading<'_>) {
+    for attribute in element
+        .attributes
+        .iter()
+        .filter(|it| !ATTRIBUTES.contains(&&*it.name))
+    {
         let finding = reading.unknown_attribute(element, attribute, path, &ATTRIBUTES);
         if matches!(&*attribute.name, "condition" | "if") {
-            finding.suggest("write `when` with an expression, e.g. when=\"{step:collect.count} > 0\"");
+            finding
+                .suggest("write `when` with an expression, e.g. when=\"{step:collect.count} > 0\"");
         }
     }
-    for child in element.children().filter(|child| !ELEMENTS.contains(&&*child.name) && !child.is_opaque()) {
+    for child in element
+        .children()
+        .filter(|child| !ELEMENTS.contains(&&*child.name) && !child.is_opaque())
+    {
         reading.keep_unknown(child, path, &ELEMENTS);
     }
 }
 
-fn read_name(element: &Element, path: &str, index: usize, reading: &mut Reading<'_>) -> String {
-    let name = element.attribute("name").map(|it| it.value.trimmed()).filter(|name| !name.is_blank());
+fn read_name(
+    element: &Element,
+    path: &str,
+    index: usize,
+    reading: &mut DirectiveReading<'_>,
+) -> String {
+    let name = element
+        .attribute("name")
+        .map(|it| it.value.trimmed())
+        .filter(|name| !name.is_blank());
     let Some(name) = name else {
         reading.missing(element, path, "name");
         return format!("step_{}", index + 1);
     };
-    if !name.value.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
-        let message = format!("step `{}` cannot be referred to by a placeholder", shown(&name.value));
+    if !name
+        .value
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    {
+        let message = format!(
+            "step `{}` cannot be referred to by a placeholder",
+            shown(&name.value)
+        );
         reading
-            .report(Code::NamingConvention, name.offset_at(0), join(path, "name"), message)
+            .report(
+                Code::NamingConvention,
+                name.offset_at(0),
+                join(path, "name"),
+                message,
+            )
             .suggest("use letters, digits and `_`");
     }
     name.value
 }
 
-fn read_element_name(element: &Element, repeats: bool, path: &str, reading: &mut Reading<'_>) -> Option<String> {
-    let name = element.attribute("as").map(|it| it.value.value.trim().to_owned()).filter(|name| !name.is_empty());
+fn read_element_name(
+    element: &Element,
+    repeats: bool,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> Option<String> {
+    let name = element
+        .attribute("as")
+        .map(|it| it.value.value.trim().to_owned())
+        .filter(|name| !name.is_empty());
     if name.is_some() && !repeats {
         reading
             .missing(element, path, "foreach")
@@ -156,55 +234,114 @@ fn read_element_name(element: &Element, repeats: bool, path: &str, reading: &mut
     repeats.then(|| name.unwrap_or_else(|| "item".to_owned()))
 }
 
-fn read_action(element: &Element, path: &str, reading: &mut Reading<'_>) -> (String, StepAction) {
-    let described = element.child("description").map(|it| reading.text(it, &join(path, "description")).trimmed());
-    let described = described.or_else(|| element.attribute("description").map(|it| it.value.trimmed()));
-    let description = described.as_ref().map(|text| text.value.clone()).unwrap_or_default();
+fn read_action(
+    element: &Element,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> (String, StepAction) {
+    let described = element
+        .child("description")
+        .map(|it| reading.text(it, &join(path, "description")).trimmed());
+    let described = described.or_else(|| {
+        element
+            .attribute("description")
+            .map(|it| it.value.trimmed())
+    });
+    let description = described
+        .as_ref()
+        .map(|text| text.value.clone())
+        .unwrap_or_default();
 
-    let actions: Vec<&Element> = element.children().filter(|child| child.name == "action").collect();
+    let actions: Vec<&Element> = element
+        .children()
+        .filter(|child| child.name == "action")
+        .collect();
     let wrapped = actions.iter().filter_map(|it| action::only_executable(it));
-    let executables: Vec<&Element> =
-        element.children().filter(|child| action::is_executable(child)).chain(wrapped).collect();
-    let prose: Vec<&Element> = actions.iter().copied().filter(|it| action::only_executable(it).is_none()).collect();
-    if let Some(second) = executables.get(1).or(prose.get(1).filter(|_| executables.is_empty())) {
-        let message = format!("a step does one thing, and `<{}>` is a second one", second.name);
-        reading.report(Code::AmbiguousStep, second.span.start, path, message).suggest("put it into a step of its own");
+    let executables: Vec<&Element> = element
+        .children()
+        .filter(|child| action::is_executable(child))
+        .chain(wrapped)
+        .collect();
+    let prose: Vec<&Element> = actions
+        .iter()
+        .copied()
+        .filter(|it| action::only_executable(it).is_none())
+        .collect();
+    let second_prose = prose.get(1).filter(|_| executables.is_empty());
+    if let Some(second) = executables.get(1).or(second_prose) {
+        report_second(second, path, reading);
     }
-    let acted = prose.first().map(|first| reading.text(first, &join(path, "action")).unframed()).unwrap_or_default();
-    let told = action::told(element, path, reading);
-    for text in [&acted, &told] {
+    let acted = prose
+        .first()
+        .map(|first| reading.text(first, &join(path, "action")).unframed())
+        .unwrap_or_default();
+    let instructions = action::instructions(element, path, reading);
+    for text in [&acted, &instructions] {
         reading.uses(text, UseKind::Template, join(path, "action"));
     }
     if let Some(first) = executables.first() {
-        let description = joined([&*description, &*acted.value, &*told.value]);
+        let description = joined([&*description, &*acted.value, &*instructions.value]);
         return (description, action::read(first, element, path, reading));
     }
-    let mut instruction = joined([&*acted.value, &*told.value]);
+    let mut instruction = joined([&*acted.value, &*instructions.value]);
     if instruction.is_empty() {
         let described = described.unwrap_or_default();
         reading.uses(&described, UseKind::Template, join(path, "action"));
         instruction = described.value;
     }
     let opaque = element.children().filter(|child| child.is_opaque());
-    let quoted: Vec<String> =
-        opaque.map(|child| reading.text.get(child.span.clone()).unwrap_or_default().to_owned()).collect();
+    let quoted: Vec<String> = opaque
+        .map(|child| {
+            reading
+                .text
+                .get(child.span.clone())
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect();
     if instruction.trim().is_empty() && quoted.is_empty() {
         reading.report(Code::AmbiguousStep, element.span.start, path, "the step does nothing").suggest(
             "add <action>…</action>, <execute item_type=\"tool\" item_id=\"…\"/> or <checkpoint operation=\"…\"/>",
         );
     }
-    (description, StepAction::Prose { instruction, quoted })
+    (
+        description,
+        StepAction::Prose {
+            instruction,
+            quoted,
+        },
+    )
+}
+
+fn report_second(second: &Element, path: &str, reading: &mut DirectiveReading<'_>) {
+    let message = format!(
+        "a step does one thing, and `<{}>` is a second one",
+        second.name
+    );
+    reading
+        .report(Code::AmbiguousStep, second.span.start, path, message)
+        .suggest("put it into a step of its own");
 }
 
 /// Joins the non-blank parts as paragraphs.
 fn joined<const N: usize>(parts: [&str; N]) -> String {
-    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.trim().is_empty()).collect();
+    let parts: Vec<&str> = parts
+        .into_iter()
+        .filter(|part| !part.trim().is_empty())
+        .collect();
     parts.join("\n\n")
 }
 
-fn read_verification(element: &Element, path: &str, reading: &mut Reading<'_>) -> Vec<String> {
+fn read_verification(
+    element: &Element,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> Vec<String> {
     let mut checks = Vec::new();
-    for verification in element.children().filter(|child| child.name == "verification") {
+    for verification in element
+        .children()
+        .filter(|child| child.name == "verification")
+    {
         let path = join(path, "verification");
         for line in verification.own_text().lines() {
             reading.uses(&line, UseKind::Template, &*path);
@@ -224,20 +361,29 @@ fn read_verification(element: &Element, path: &str, reading: &mut Reading<'_>) -
     checks
 }
 
-fn read_on_failure(text: &Text, path: &str, reading: &mut Reading<'_>) -> Option<OnFailure> {
+fn read_on_failure(
+    text: &XmlText,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> Option<OnFailure> {
     choice(reading, text, &join(path, "on_failure"), &ON_FAILURE)
 }
 
 /// Reads `retry="3"`, `retry="count=3 backoff=2"`, `retry="3" backoff="2"` or `<retry count backoff/>`.
-fn read_retry(element: &Element, path: &str, reading: &mut Reading<'_>) -> Option<Retry> {
+fn read_retry(element: &Element, path: &str, reading: &mut DirectiveReading<'_>) -> Option<Retry> {
     let path = join(path, "retry");
     let (count, backoff) = if let Some(child) = element.child("retry") {
         reading.check_attributes(child, &path, &["count", "backoff"]);
-        let count = child.attribute("count").map_or_else(|| child.own_text().trimmed(), |it| it.value.clone());
+        let count = child
+            .attribute("count")
+            .map_or_else(|| child.own_text().trimmed(), |it| it.value.clone());
         (count, child.attribute("backoff").map(|it| it.value.clone()))
     } else if let Some(attribute) = element.attribute("retry") {
         let (count, backoff) = split_retry(&attribute.value);
-        (count, backoff.or_else(|| element.attribute("backoff").map(|it| it.value.clone())))
+        (
+            count,
+            backoff.or_else(|| element.attribute("backoff").map(|it| it.value.clone())),
+        )
     } else {
         if element.attribute("backoff").is_some() {
             reading.missing(element, path.trim_end_matches(".retry"), "retry");
@@ -247,12 +393,21 @@ fn read_retry(element: &Element, path: &str, reading: &mut Reading<'_>) -> Optio
     let backoff = match backoff {
         None => 0.0,
         Some(text) => {
-            let value = Some(0.0).filter(|_| text.value.trim() == "0").or_else(|| parse_seconds(text.value.trim()));
+            let value = Some(0.0)
+                .filter(|_| text.value.trim() == "0")
+                .or_else(|| parse_seconds(text.value.trim()));
             let Some(value) = value.filter(|value| *value <= MAX_BACKOFF) else {
                 let message = format!("`{}` is not a time to wait", shown(&text.value));
                 reading
-                    .report(Code::InvalidType, text.offset_at(0), join(&path, "backoff"), message)
-                    .suggest("write seconds, or a number with `ms`, `s`, `m` or `h`, at most a day");
+                    .report(
+                        Code::InvalidType,
+                        text.offset_at(0),
+                        join(&path, "backoff"),
+                        message,
+                    )
+                    .suggest(
+                        "write seconds, or a number with `ms`, `s`, `m` or `h`, at most a day",
+                    );
                 return None;
             };
             value
@@ -270,13 +425,14 @@ fn read_retry(element: &Element, path: &str, reading: &mut Reading<'_>) -> Optio
     }
 }
 
-fn split_retry(text: &Text) -> (Text, Option<Text>) {
+fn split_retry(text: &XmlText) -> (XmlText, Option<XmlText>) {
     let mut count = text.trimmed();
     let mut backoff = None;
     let mut at = 0;
     for word in text.value.split([' ', ',', ';']) {
         let value = |prefix: &str| {
-            word.strip_prefix(prefix).map(|value| text.slice(at + prefix.len()..at + prefix.len() + value.len()))
+            word.strip_prefix(prefix)
+                .map(|value| text.slice(at + prefix.len()..at + prefix.len() + value.len()))
         };
         if let Some(value) = value("count=") {
             count = value;

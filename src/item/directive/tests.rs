@@ -29,7 +29,12 @@ fn names_in(folder: &str) -> Vec<String> {
         .expect("the folder exists")
         .map(|entry| entry.expect("readable").path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
-        .map(|path| format!("{folder}{}", path.file_stem().expect("a name").to_string_lossy()))
+        .map(|path| {
+            format!(
+                "{folder}{}",
+                path.file_stem().expect("a name").to_string_lossy()
+            )
+        })
         .collect();
     names.sort();
     names
@@ -42,7 +47,11 @@ fn read(text: &str) -> (Option<Directive>, Findings) {
 
 fn read_with(text: &str, strength: Strength) -> (Option<Directive>, Findings) {
     let mut findings = Findings::new(Path::new("x.md"), strength);
-    let source = SourceFile { path: PathBuf::from("x.md"), text: text.to_owned(), marked: false };
+    let source = SourceFile {
+        path: PathBuf::from("x.md"),
+        text: text.to_owned(),
+        marked: false,
+    };
     (parse(&source, &mut findings), findings)
 }
 
@@ -64,7 +73,11 @@ fn read_process(steps: &str) -> (Option<Directive>, Findings) {
 fn listing(findings: &Findings) -> String {
     let mut text = String::new();
     for finding in findings.as_slice() {
-        let mark = if finding.severity == Severity::Error { 'E' } else { 'W' };
+        let mark = if finding.severity == Severity::Error {
+            'E'
+        } else {
+            'W'
+        };
         let _ = writeln!(
             text,
             "{}:{} {mark} {} {}\n    {}\n    {}",
@@ -73,7 +86,12 @@ fn listing(findings: &Findings) -> String {
             finding.code,
             finding.path,
             finding.message,
-            finding.suggestion.clone().map(String::from).as_deref().unwrap_or("-"),
+            finding
+                .suggestion
+                .clone()
+                .map(String::from)
+                .as_deref()
+                .unwrap_or("-"),
         );
     }
     text
@@ -81,13 +99,19 @@ fn listing(findings: &Findings) -> String {
 
 /// Place and code of each finding.
 fn codes(findings: &Findings) -> Vec<String> {
-    findings.as_slice().iter().map(|it| format!("{}:{} {}", it.line, it.column, it.code)).collect()
+    findings
+        .as_slice()
+        .iter()
+        .map(|it| format!("{}:{} {}", it.line, it.column, it.code))
+        .collect()
 }
 
 /// Everything in a directive, one line per field or list element; empty fields are left out.
 fn summary(directive: &Directive) -> String {
     let mut text = String::new();
-    let Value::Object(fields) = serde_json::to_value(directive).expect("serializable") else { return text };
+    let Value::Object(fields) = serde_json::to_value(directive).expect("serializable") else {
+        return text;
+    };
     for (name, value) in fields {
         match value {
             Value::Null => {}
@@ -116,7 +140,13 @@ fn without_nulls(value: &Value) -> Value {
                 let place = value
                     .as_object()
                     .filter(|_| name == "place")
-                    .and_then(|it| Some(Value::from(format!("{}:{}", it.get("line")?, it.get("column")?))));
+                    .and_then(|it| {
+                        Some(Value::from(format!(
+                            "{}:{}",
+                            it.get("line")?,
+                            it.get("column")?
+                        )))
+                    });
                 (name.clone(), place.unwrap_or_else(|| without_nulls(value)))
             })
             .collect(),

@@ -7,16 +7,25 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::item::finding::Strength;
-use crate::item::tool::{LoadedTool, Reading, Root, Surroundings, read};
+use crate::item::tool::{LoadedTool, Root, ToolLocation, ToolReading, read};
 
 fn parse_text(name: &str, text: &str) -> (Option<Extractor>, Vec<String>) {
-    let source = SourceFile { path: name.into(), text: text.to_owned(), marked: false };
+    let source = SourceFile {
+        path: name.into(),
+        text: text.to_owned(),
+        marked: false,
+    };
     let mut findings = Findings::new(Path::new(name), Strength::Lenient);
     let extractor = parse(&source, &mut findings);
     let told = findings
         .as_slice()
         .iter()
-        .map(|finding| format!("{} {}:{} {}", finding.code, finding.line, finding.column, finding.path))
+        .map(|finding| {
+            format!(
+                "{} {}:{} {}",
+                finding.code, finding.line, finding.column, finding.path
+            )
+        })
         .collect();
     (extractor, told)
 }
@@ -26,11 +35,20 @@ fn tool(rules: &str, path: &Path, text: &str) -> LoadedTool {
     let (extractor, told) = parse_text("rules.yaml", rules);
     assert_eq!(told, Vec::<String>::new());
     let extractors = [extractor.unwrap()];
-    let around = Surroundings { folder: None, root: Root::Tools, in_lib: false, extractors: &extractors };
-    let source = SourceFile { path: path.to_path_buf(), text: text.to_owned(), marked: false };
+    let around = ToolLocation {
+        folder: None,
+        root: Root::Tools,
+        in_lib: false,
+        extractors: &extractors,
+    };
+    let source = SourceFile {
+        path: path.to_path_buf(),
+        text: text.to_owned(),
+        marked: false,
+    };
     let mut findings = Findings::new(path, Strength::Lenient);
     match read(&source, &around, &mut findings) {
-        Reading::Tool(tool) => *tool,
+        ToolReading::Tool(tool) => *tool,
         other => panic!("{other:?} {:?}", findings.as_slice()),
     }
 }
@@ -50,12 +68,23 @@ executor:
 #[test]
 fn settings_beside_the_script_are_searched() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("deploy.json"), "{\n  \"executor\": \"ruby_runtime\"\n}\n").unwrap();
+    fs::write(
+        folder.path().join("deploy.json"),
+        "{\n  \"executor\": \"ruby_runtime\"\n}\n",
+    )
+    .unwrap();
     let path = folder.path().join("deploy.rb");
     let loaded = tool(SEED, &path, "puts 1\n");
     assert_eq!(loaded.manifest.tool_id.as_str(), "deploy");
     assert_eq!(loaded.manifest.version, "1.0.0");
-    assert_eq!(loaded.manifest.executor.as_ref().map(crate::item::id::ItemId::as_str), Some("ruby_runtime"));
+    assert_eq!(
+        loaded
+            .manifest
+            .executor
+            .as_ref()
+            .map(crate::item::id::ItemId::as_str),
+        Some("ruby_runtime")
+    );
     let origin = loaded.origins()["executor"].clone();
     assert_eq!(
         (origin.file.as_path(), origin.line, origin.column),
@@ -70,16 +99,37 @@ fn without_settings_the_header_is_searched() {
         Path::new("deploy.rb"),
         "#!/usr/bin/ruby\n# {\"executor\": \"ruby_runtime\"}\nputs 'executor\": \"x\"'\n",
     );
-    assert_eq!(loaded.manifest.executor.as_ref().map(crate::item::id::ItemId::as_str), Some("ruby_runtime"));
+    assert_eq!(
+        loaded
+            .manifest
+            .executor
+            .as_ref()
+            .map(crate::item::id::ItemId::as_str),
+        Some("ruby_runtime")
+    );
     let origin = loaded.origins()["executor"].clone();
-    assert_eq!((origin.file.as_path(), origin.line, origin.column), (Path::new("deploy.rb"), 2, 17));
+    assert_eq!(
+        (origin.file.as_path(), origin.line, origin.column),
+        (Path::new("deploy.rb"), 2, 17)
+    );
 }
 
 #[test]
 fn what_the_script_says_itself_comes_first() {
-    let loaded = tool(SEED, Path::new("deploy.py"), "__version__ = '2.0.0'\n__executor_id__ = 'python_runtime'\n");
+    let loaded = tool(
+        SEED,
+        Path::new("deploy.py"),
+        "__version__ = '2.0.0'\n__executor_id__ = 'python_runtime'\n",
+    );
     assert_eq!(loaded.manifest.version, "2.0.0");
-    assert_eq!(loaded.manifest.executor.as_ref().map(crate::item::id::ItemId::as_str), Some("python_runtime"));
+    assert_eq!(
+        loaded
+            .manifest
+            .executor
+            .as_ref()
+            .map(crate::item::id::ItemId::as_str),
+        Some("python_runtime")
+    );
 }
 
 #[test]
@@ -110,7 +160,10 @@ extraction_rules:
         ),
         ("hello", "1.2.3", "a/b", "Says hello.")
     );
-    assert_eq!((manifest.tags.clone(), manifest.mutates_state), (vec!["one".to_owned(), "two".to_owned()], Some(true)));
+    assert_eq!(
+        (manifest.tags.clone(), manifest.mutates_state),
+        (vec!["one".to_owned(), "two".to_owned()], Some(true))
+    );
     assert_eq!(loaded.origins()["version"].line, 5);
 }
 
@@ -129,13 +182,27 @@ extraction_rules:
   executor_id: {default: python_runtime}
   config: {default: {a: [1]}}
 ";
-    let loaded = tool(rules, Path::new("x.py"), "\n'Says hello.'\nVERSION = '1.2.3'\n");
+    let loaded = tool(
+        rules,
+        Path::new("x.py"),
+        "\n'Says hello.'\nVERSION = '1.2.3'\n",
+    );
     let manifest = &loaded.manifest;
     assert_eq!(
-        (manifest.name.as_deref(), manifest.version.as_str(), manifest.description.as_str()),
+        (
+            manifest.name.as_deref(),
+            manifest.version.as_str(),
+            manifest.description.as_str()
+        ),
         (Some("x"), "1.2.3", "Says hello.")
     );
-    assert_eq!((loaded.origins()["version"].line, loaded.origins()["config.a[0]"].line), (3, 1));
+    assert_eq!(
+        (
+            loaded.origins()["version"].line,
+            loaded.origins()["config.a[0]"].line
+        ),
+        (3, 1)
+    );
 }
 
 #[test]
@@ -189,23 +256,37 @@ rules:
 fn code_is_not_executed() {
     let mut findings = Findings::new(Path::new("rules.py"), Strength::Lenient);
     assert!(load(Path::new("rules.py"), &mut findings).is_none());
-    assert_eq!(findings.as_slice().iter().map(|it| it.code).collect::<Vec<_>>(), [Code::CodeNotExecuted]);
+    assert_eq!(
+        findings
+            .as_slice()
+            .iter()
+            .map(|it| it.code)
+            .collect::<Vec<_>>(),
+        [Code::CodeNotExecuted]
+    );
     assert_eq!(parse_text("rules.yaml", "- a\n").1, ["INVALID_TYPE 1:1 "]);
 }
 
 /// Patterns of pieces that open, close and repeat each other.
 fn pattern() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
-        "(", ")", "(?:", "(?P<a>", "[a-z]", "[^", "]", "{1,9}", "{900}", "*", "+", "|", "^", "$", "\\w", "\\p{L}", "a",
-        ".", "ü", "(?i)", "(a+)+", "\\1",
+        "(", ")", "(?:", "(?P<a>", "[a-z]", "[^", "]", "{1,9}", "{900}", "*", "+", "|", "^", "$",
+        "\\w", "\\p{L}", "a", ".", "ü", "(?i)", "(a+)+", "\\1",
     ]);
     prop::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat())
 }
 
 fn rules() -> impl Strategy<Value = serde_json::Value> {
     use serde_json::json;
-    let field =
-        prop::sample::select(vec!["tool_id", "tool_type", "version", "tags", "config", "description", "nonsense"]);
+    let field = prop::sample::select(vec![
+        "tool_id",
+        "tool_type",
+        "version",
+        "tags",
+        "config",
+        "description",
+        "nonsense",
+    ]);
     let kind = prop::sample::select(vec![
         json!("filename"),
         json!("regex"),
@@ -217,16 +298,28 @@ fn rules() -> impl Strategy<Value = serde_json::Value> {
         json!(1),
         json!(null),
     ]);
-    let source =
-        prop::sample::select(vec![json!("filename"), json!("content"), json!("config"), json!([]), json!(null)]);
+    let source = prop::sample::select(vec![
+        json!("filename"),
+        json!("content"),
+        json!("config"),
+        json!([]),
+        json!(null),
+    ]);
     let rule = (pattern(), kind, source, 0..3_usize).prop_map(|(pattern, kind, source, shape)| match shape {
         0 => json!({"pattern": pattern, "source": source}),
         1 => json!({"type": kind, "pattern": pattern, "group": 1, "name": "KIND", "default": [pattern]}),
         _ => json!([kind, source]),
     });
     (prop::collection::vec((field, rule), 0..7), any::<bool>()).prop_map(|(rules, typed)| {
-        let rules: serde_json::Map<_, _> = rules.into_iter().map(|(field, rule)| (field.to_owned(), rule)).collect();
-        if typed { json!({"extensions": ["rb"], "extraction_rules": rules}) } else { json!(rules) }
+        let rules: serde_json::Map<_, _> = rules
+            .into_iter()
+            .map(|(field, rule)| (field.to_owned(), rule))
+            .collect();
+        if typed {
+            json!({"extensions": ["rb"], "extraction_rules": rules})
+        } else {
+            json!(rules)
+        }
     })
 }
 
@@ -243,10 +336,10 @@ proptest! {
         prop_assert!(findings.as_slice().iter().all(|finding| (1..=lines).contains(&finding.line)), "{:?}", findings.as_slice());
         prop_assert!(extractor.is_some() || findings.has_errors());
         let extractors: Vec<Extractor> = extractor.into_iter().collect();
-        let around = Surroundings { folder: None, root: Root::Tools, in_lib: false, extractors: &extractors };
+        let around = ToolLocation { folder: None, root: Root::Tools, in_lib: false, extractors: &extractors };
         let source = SourceFile { path: "x.rb".into(), text: script, marked: false };
         let mut findings = Findings::new(Path::new("x.rb"), Strength::Lenient);
         let reading = read(&source, &around, &mut findings);
-        prop_assert!(!matches!(reading, Reading::Broken) || findings.has_errors());
+        prop_assert!(!matches!(reading, ToolReading::Broken) || findings.has_errors());
     }
 }

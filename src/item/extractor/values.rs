@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::item::finding::{Findings, Strength};
-use crate::item::node::{Data, Entry, Node};
-use crate::item::place::{LineIndex, Place};
+use crate::item::node::{Data, Node, NodeEntry};
+use crate::item::position::{LineIndex, Position};
 use crate::item::source::{MAX_DOCUMENT, SourceFile};
-use crate::item::tool::python::{self, Module};
+use crate::item::tool::python::{self, PythonModule};
 use crate::item::tool::{Origin, comment};
 
-use super::{Extractor, Method, Rule, Search, Subject};
+use super::{ExtractMethod, ExtractRule, Extractor, PatternSearch, Subject};
 
 const MAX_MATCHES: usize = 1000;
 
@@ -25,36 +25,54 @@ impl Extractor {
         lenders: &mut BTreeSet<PathBuf>,
     ) {
         let mut config: Option<SourceFile> = None;
-        let mut module: Option<Module> = None;
+        let mut module: Option<PythonModule> = None;
         for rule in &self.rules {
             if map.find_entry(&rule.field).is_some() {
                 continue;
             }
             let found = match &rule.method {
                 None => None,
-                Some(Method::First(search) | Method::All(search)) if search.subject == Subject::Config => {
+                Some(ExtractMethod::First(search) | ExtractMethod::All(search))
+                    if search.subject == Subject::Config =>
+                {
                     let config = config.get_or_insert_with(|| settings(source));
                     let found = rule.apply(search, &config.text);
                     match found {
                         Some(found) if config.path != source.path => {
-                            elsewhere.insert(rule.field.clone(), Origin::new(config.path.clone(), found.place));
+                            elsewhere.insert(
+                                rule.field.clone(),
+                                Origin::new(config.path.clone(), found.place),
+                            );
                             lenders.insert(config.path.clone());
-                            Some(moved(found, Place::START))
+                            Some(moved(found, Position::START))
                         }
                         found => found,
                     }
                 }
-                Some(Method::First(search) | Method::All(search)) if search.subject == Subject::Stem => {
-                    let stem = source.path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-                    rule.apply(search, stem).map(|found| moved(found, Place::START))
+                Some(ExtractMethod::First(search) | ExtractMethod::All(search))
+                    if search.subject == Subject::Stem =>
+                {
+                    let stem = source
+                        .path
+                        .file_stem()
+                        .and_then(|stem| stem.to_str())
+                        .unwrap_or_default();
+                    rule.apply(search, stem)
+                        .map(|found| moved(found, Position::START))
                 }
-                Some(Method::First(search) | Method::All(search)) => rule.apply(search, &source.text),
-                Some(Method::Folders(base)) => folders(source, base),
-                Some(Method::Variable(name)) => {
+                Some(ExtractMethod::First(search) | ExtractMethod::All(search)) => {
+                    rule.apply(search, &source.text)
+                }
+                Some(ExtractMethod::Folders(base)) => folders(source, base),
+                Some(ExtractMethod::Variable(name)) => {
                     let module = module.get_or_insert_with(|| self.read_module(source));
-                    module.assignments.iter().find(|entry| entry.key == *name).map(|entry| entry.value.clone())
+                    module
+                        .assignments
+                        .iter()
+                        .find(|entry| entry.key == *name)
+                        .map(|entry| entry.value.clone())
                 }
-                Some(Method::Docstring) => {
+                Some(ExtractMethod::Docstring) => {
                     let module = module.get_or_insert_with(|| self.read_module(source));
                     comment::first_paragraph(&module.docstring)
                 }
@@ -62,7 +80,9 @@ impl Extractor {
             let value = found.or_else(|| {
                 // A default is written in the extractor, so its position would be wrong in the
                 // script.
-                rule.default.as_ref().map(|default| moved(default.clone(), Place::START))
+                rule.default
+                    .as_ref()
+                    .map(|default| moved(default.clone(), Position::START))
             });
             if let Some(value) = value {
                 lenders.insert(self.file.clone());
@@ -72,20 +92,26 @@ impl Extractor {
     }
 
     /// Reads all assignments that the rules need.
-    fn read_module(&self, source: &SourceFile) -> Module {
+    fn read_module(&self, source: &SourceFile) -> PythonModule {
         let asks = |name: &str| {
-            self.rules.iter().any(|rule| matches!(&rule.method, Some(Method::Variable(known)) if known == name))
+            self.rules
+                .iter()
+                .any(|rule| matches!(&rule.method, Some(ExtractMethod::Variable(known)) if known == name))
         };
         // Problems of the script are reported when it is read as an item.
-        python::read(&source.text, asks, &mut Findings::new(&source.path, Strength::Lenient))
+        python::read(
+            &source.text,
+            asks,
+            &mut Findings::new(&source.path, Strength::Lenient),
+        )
     }
 }
 
-impl Rule {
-    fn apply(&self, search: &Search, text: &str) -> Option<Node> {
+impl ExtractRule {
+    fn apply(&self, search: &PatternSearch, text: &str) -> Option<Node> {
         let index = LineIndex::new(text);
         let node = |found: regex::Match<'_>| Node::text(found.as_str(), index.place(found.start()));
-        if matches!(self.method, Some(Method::All(_))) {
+        if matches!(self.method, Some(ExtractMethod::All(_))) {
             let found: Vec<Node> = search
                 .pattern
                 .captures_iter(text)
@@ -121,22 +147,42 @@ fn settings(source: &SourceFile) -> SourceFile {
         }
         text.push_str(&header.text);
     }
-    SourceFile { text, ..source.clone() }
+    SourceFile {
+        text,
+        ..source.clone()
+    }
 }
 
 fn folders(source: &SourceFile, base: &str) -> Option<Node> {
-    let parts: Vec<&str> = source.path.parent()?.iter().filter_map(|part| part.to_str()).collect();
+    let parts: Vec<&str> = source
+        .path
+        .parent()?
+        .iter()
+        .filter_map(|part| part.to_str())
+        .collect();
     let at = parts.iter().rposition(|part| *part == base)?;
     let category = parts.get(at + 1..)?.join("/");
-    (!category.is_empty()).then(|| Node::text(category, Place::START))
+    (!category.is_empty()).then(|| Node::text(category, Position::START))
 }
 
 /// Sets the position of a value from another file.
-fn moved(node: Node, place: Place) -> Node {
+fn moved(node: Node, place: Position) -> Node {
     let data = match node.data {
-        Data::List(elements) => Data::List(elements.into_iter().map(|element| moved(element, place)).collect()),
+        Data::List(elements) => Data::List(
+            elements
+                .into_iter()
+                .map(|element| moved(element, place))
+                .collect(),
+        ),
         Data::Map(entries) => Data::Map(
-            entries.into_iter().map(|entry| Entry { place, value: moved(entry.value, place), ..entry }).collect(),
+            entries
+                .into_iter()
+                .map(|entry| NodeEntry {
+                    place,
+                    value: moved(entry.value, place),
+                    ..entry
+                })
+                .collect(),
         ),
         scalar => scalar,
     };
@@ -145,12 +191,16 @@ fn moved(node: Node, place: Place) -> Node {
 
 /// Patterns find text; this converts it to the type of the field.
 fn typed(field: &str, value: Node) -> Node {
-    let Data::Text(text) = &value.data else { return value };
+    let Data::Text(text) = &value.data else {
+        return value;
+    };
     let data = match (field, text.as_str()) {
         ("mutates_state", "true" | "True") => Data::Bool(true),
         ("mutates_state", "false" | "False") => Data::Bool(false),
-        ("timeout", seconds) => seconds.parse().map_or_else(|_| value.data.clone(), Data::Int),
-        ("tags" | "dependencies" | "writes" | "commands", words) => Data::List(
+        ("timeout", seconds) => seconds
+            .parse()
+            .map_or_else(|_| value.data.clone(), Data::Int),
+        ("tags" | "dependencies" | "writes" | "caches" | "commands", words) => Data::List(
             words
                 .split(',')
                 .map(str::trim)

@@ -12,7 +12,11 @@ use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use serde_json::{Map, Value};
 
 /// What settings files of editors may contain beyond JSON.
-const WITH_COMMENTS: ParseOptions = ParseOptions { allow_comments: true, allow_trailing_commas: true, ..super::STRICT };
+const WITH_COMMENTS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_trailing_commas: true,
+    ..super::STRICT
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemberError {
@@ -27,10 +31,17 @@ pub enum MemberError {
 
 /// Finds a member of a section; `None` in an empty file.
 pub fn find(text: &str, section: &str, name: &str) -> Result<Option<Value>, MemberError> {
-    let Some(object) = open(text)?.1 else { return Ok(None) };
-    let Some(members) = section_of(&object, section)? else { return Ok(None) };
+    let Some(object) = open(text)?.1 else {
+        return Ok(None);
+    };
+    let Some(members) = section_of(&object, section)? else {
+        return Ok(None);
+    };
     require_once(&members, name)?;
-    Ok(members.get(name).and_then(|member| member.value()).and_then(|value| value.to_serde_value()))
+    Ok(members
+        .get(name)
+        .and_then(|member| member.value())
+        .and_then(|value| value.to_serde_value()))
 }
 
 /// Sets keys of a member and keeps its others. A member that is not an object is replaced.
@@ -39,7 +50,7 @@ pub fn set(
     section: &str,
     name: &str,
     fields: &Map<String, Value>,
-    how: Replacement,
+    how: MemberReplacement,
 ) -> Result<String, MemberError> {
     let (root, object) = open(text)?;
     let object = object.unwrap_or_else(|| root.object_value_or_set());
@@ -52,7 +63,10 @@ pub fn set(
         None => {
             members.append(name, object_of(fields));
         }
-        Some(member) => match member.object_value().filter(|_| how == Replacement::Fields) {
+        Some(member) => match member
+            .object_value()
+            .filter(|_| how == MemberReplacement::Fields)
+        {
             None => member.set_value(object_of(fields)),
             Some(old) => {
                 for (key, value) in fields {
@@ -75,37 +89,57 @@ pub fn set(
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replacement {
+pub enum MemberReplacement {
     Fields,
     Whole,
 }
 
 /// The document and its root object; `None` for an empty one.
 fn open(text: &str) -> Result<(CstRootNode, Option<CstObject>), MemberError> {
-    let root =
-        CstRootNode::parse(text, &WITH_COMMENTS).map_err(|err| MemberError::Syntax(lower_first(&err.to_string())))?;
+    let root = CstRootNode::parse(text, &WITH_COMMENTS)
+        .map_err(|err| MemberError::Syntax(lower_first(&err.to_string())))?;
     let object = match root.value() {
         None => None,
-        Some(value) => {
-            Some(value.as_object().ok_or_else(|| MemberError::NotAnObject("what the file holds".to_owned()))?)
-        }
+        Some(value) => Some(
+            value
+                .as_object()
+                .ok_or_else(|| MemberError::NotAnObject("what the file holds".to_owned()))?,
+        ),
     };
     Ok((root, object))
 }
 
 fn section_of(object: &CstObject, section: &str) -> Result<Option<CstObject>, MemberError> {
     require_once(object, section)?;
-    let Some(found) = object.get(section) else { return Ok(None) };
-    found.object_value().map(Some).ok_or_else(|| MemberError::NotAnObject(format!("`{section}`")))
+    let Some(found) = object.get(section) else {
+        return Ok(None);
+    };
+    found
+        .object_value()
+        .map(Some)
+        .ok_or_else(|| MemberError::NotAnObject(format!("`{section}`")))
 }
 
 fn require_once(object: &CstObject, key: &str) -> Result<(), MemberError> {
-    let same = object.properties().iter().filter(|it| it.decoded_name().as_deref() == Some(key)).count();
-    if same > 1 { Err(MemberError::Twice(key.to_owned())) } else { Ok(()) }
+    let same = object
+        .properties()
+        .iter()
+        .filter(|it| it.decoded_name().as_deref() == Some(key))
+        .count();
+    if same > 1 {
+        Err(MemberError::Twice(key.to_owned()))
+    } else {
+        Ok(())
+    }
 }
 
 fn object_of(fields: &Map<String, Value>) -> CstInputValue {
-    CstInputValue::Object(fields.iter().map(|(key, value)| (key.clone(), written(value))).collect())
+    CstInputValue::Object(
+        fields
+            .iter()
+            .map(|(key, value)| (key.clone(), written(value)))
+            .collect(),
+    )
 }
 
 fn written(value: &Value) -> CstInputValue {
@@ -122,5 +156,7 @@ fn written(value: &Value) -> CstInputValue {
 /// Our messages begin in lower case.
 fn lower_first(text: &str) -> String {
     let mut rest = text.chars();
-    rest.next().map(|first| first.to_lowercase().chain(rest).collect()).unwrap_or_default()
+    rest.next()
+        .map(|first| first.to_lowercase().chain(rest).collect())
+        .unwrap_or_default()
 }

@@ -10,15 +10,19 @@ use crate::item::finding::Strength;
 
 type Complaint = (Code, u32, u32, String, String);
 
-fn read_at(text: &str, origin: Place) -> (Option<Node>, Vec<Complaint>) {
+fn read_at(text: &str, origin: Position) -> (Option<Node>, Vec<Complaint>) {
     let mut findings = Findings::new(Path::new("tool.json"), Strength::Lenient);
     let node = parse(text, origin, &mut findings);
-    let complaints = findings.into_vec().into_iter().map(|f| (f.code, f.line, f.column, f.path, f.message)).collect();
+    let complaints = findings
+        .into_vec()
+        .into_iter()
+        .map(|f| (f.code, f.line, f.column, f.path, f.message))
+        .collect();
     (node, complaints)
 }
 
 fn read(text: &str) -> (Option<serde_json::Value>, Vec<Complaint>) {
-    let (node, complaints) = read_at(text, Place::START);
+    let (node, complaints) = read_at(text, Position::START);
     (node.map(|node| node.to_json()), complaints)
 }
 
@@ -29,15 +33,22 @@ fn complaint(code: Code, line: u32, column: u32, path: &str, message: &str) -> C
 #[test]
 fn every_value_knows_its_place() {
     let text = "{\"ä\": \"ü\", \"list\": [true,\n  null, 1.10]}";
-    let at = |line, column| Place { line, column };
-    let entry = |key: &str, place, value| Entry { key: key.to_owned(), place, value };
+    let at = |line, column| Position { line, column };
+    let entry = |key: &str, place, value| NodeEntry {
+        key: key.to_owned(),
+        place,
+        value,
+    };
     let list = Data::List(vec![
         Node::new(Data::Bool(true), at(7, 23)),
         Node::new(Data::Null, at(8, 3)),
         Node::new(Data::Float(1.1, "1.10".to_owned()), at(8, 9)),
     ]);
     let expected = Node::map(
-        vec![entry("ä", at(7, 4), Node::text("ü", at(7, 9))), entry("list", at(7, 14), Node::new(list, at(7, 22)))],
+        vec![
+            entry("ä", at(7, 4), Node::text("ü", at(7, 9))),
+            entry("list", at(7, 14), Node::new(list, at(7, 22))),
+        ],
         at(7, 3),
     );
     assert_eq!(read_at(text, at(7, 3)), (Some(expected), vec![]));
@@ -52,8 +63,18 @@ fn only_json_is_json() {
         ("{'a': 1}", 1, 2, "single-quoted strings are not allowed"),
         ("{a: 1}", 1, 2, "expected string for object property"),
         ("{\"a\": 1\n \"b\": 2}", 1, 8, "expected comma"),
-        ("{\"a\" 1}", 1, 6, "expected colon after the string or word in object property"),
-        ("[1] [2]", 1, 5, "text cannot contain more than one json value"),
+        (
+            "{\"a\" 1}",
+            1,
+            6,
+            "expected colon after the string or word in object property",
+        ),
+        (
+            "[1] [2]",
+            1,
+            5,
+            "text cannot contain more than one json value",
+        ),
         ("[1, {\"a\": [", 1, 11, "unterminated array"),
         ("[\"a", 1, 2, "unterminated string literal"),
         (
@@ -65,40 +86,91 @@ fn only_json_is_json() {
         ("[NaN]", 1, 2, "unexpected token"),
         ("[01]", 1, 3, "expected comma"),
         ("[+1]", 1, 2, "unary plus on numbers is not allowed"),
-        ("[.5]", 1, 2, "leading or trailing decimal points on numbers are not allowed"),
+        (
+            "[.5]",
+            1,
+            2,
+            "leading or trailing decimal points on numbers are not allowed",
+        ),
         ("[0x1F]", 1, 2, "hexadecimal numbers are not allowed"),
         ("[True]", 1, 2, "unexpected token"),
         ("]", 1, 1, "unexpected close bracket"),
-        ("[\"ä\u{1}\"]", 1, 4, "control character (\\u0000-\\u001F) found while parsing a string"),
-        ("[\"a\nb\"]", 1, 4, "control character (\\u0000-\\u001F) found while parsing a string"),
+        (
+            "[\"ä\u{1}\"]",
+            1,
+            4,
+            "control character (\\u0000-\\u001F) found while parsing a string",
+        ),
+        (
+            "[\"a\nb\"]",
+            1,
+            4,
+            "control character (\\u0000-\\u001F) found while parsing a string",
+        ),
         ("[1,\u{a0}2]", 1, 4, "expected value"),
     ] {
-        assert_eq!(read(text), (None, vec![complaint(Code::JsonSyntax, line, column, "", message)]), "{text:?}");
+        assert_eq!(
+            read(text),
+            (
+                None,
+                vec![complaint(Code::JsonSyntax, line, column, "", message)]
+            ),
+            "{text:?}"
+        );
     }
 }
 
 #[test]
 fn nothing_is_empty() {
     for text in ["", " \n\t"] {
-        assert_eq!(read(text), (None, vec![complaint(Code::EmptyFile, 1, 1, "", "there is no content")]));
+        assert_eq!(
+            read(text),
+            (
+                None,
+                vec![complaint(Code::EmptyFile, 1, 1, "", "there is no content")]
+            )
+        );
     }
 }
 
 #[test]
 fn surrogate_pairs_are_one_character() {
-    assert_eq!(read(r#"["\ud83d\ude00", "\u00e4\n\"\\"]"#), (Some(json!(["😀", "ä\n\"\\"])), vec![]));
+    assert_eq!(
+        read(r#"["\ud83d\ude00", "\u00e4\n\"\\"]"#),
+        (Some(json!(["😀", "ä\n\"\\"])), vec![])
+    );
 }
 
 #[test]
-fn duplicate_keys_name_both_places_and_reading_goes_on() {
+fn duplicate_keys_name_both_places_and_reading_continues() {
     assert_eq!(
-        read("{\"a\": 1,\n \"b\": [{\"c\": 1, \"\\u0063\": {\"d\": 1, \"d\": 2}}],\n \"a\": 2, \"z\": 9}"),
+        read(
+            "{\"a\": 1,\n \"b\": [{\"c\": 1, \"\\u0063\": {\"d\": 1, \"d\": 2}}],\n \"a\": 2, \"z\": 9}"
+        ),
         (
             Some(json!({"a": 1, "b": [{"c": 1}], "z": 9})),
             vec![
-                complaint(Code::DuplicateKey, 2, 17, "b[0].c", "key `c` is given twice, first at line 2, column 9"),
-                complaint(Code::DuplicateKey, 2, 36, "b[0].c.d", "key `d` is given twice, first at line 2, column 28"),
-                complaint(Code::DuplicateKey, 3, 2, "a", "key `a` is given twice, first at line 1, column 2"),
+                complaint(
+                    Code::DuplicateKey,
+                    2,
+                    17,
+                    "b[0].c",
+                    "key `c` is given twice, first at line 2, column 9"
+                ),
+                complaint(
+                    Code::DuplicateKey,
+                    2,
+                    36,
+                    "b[0].c.d",
+                    "key `d` is given twice, first at line 2, column 28"
+                ),
+                complaint(
+                    Code::DuplicateKey,
+                    3,
+                    2,
+                    "a",
+                    "key `a` is given twice, first at line 1, column 2"
+                ),
             ]
         )
     );
@@ -107,11 +179,21 @@ fn duplicate_keys_name_both_places_and_reading_goes_on() {
 #[test]
 fn numbers_that_do_not_fit_are_errors() {
     let number = |column, path, written| {
-        complaint(Code::InvalidNumber, 1, column, path, &format!("`{written}` is not a number that can be used"))
+        complaint(
+            Code::InvalidNumber,
+            1,
+            column,
+            path,
+            &format!("`{written}` is not a number that can be used"),
+        )
     };
     assert_eq!(
         read("[9223372036854775807, 9223372036854775808, {\"a\": -1e999}, 1e999]").1,
-        vec![number(23, "[1]", "9223372036854775808"), number(50, "[2].a", "-1e999"), number(59, "[3]", "1e999")]
+        vec![
+            number(23, "[1]", "9223372036854775808"),
+            number(50, "[2].a", "-1e999"),
+            number(59, "[3]", "1e999")
+        ]
     );
 }
 
@@ -120,33 +202,55 @@ fn sixty_four_levels_are_enough() {
     let nested = |levels: usize| format!("{}\"]}}\"{}", "[".repeat(levels), "]".repeat(levels));
     assert_eq!(read(&nested(64)).1, vec![]);
     let message = "nested more than 64 levels deep";
-    assert_eq!(read(&nested(65)), (None, vec![complaint(Code::NestingLimit, 1, 65, "", message)]));
     assert_eq!(
-        read(&format!("{{\"[[\": \"\\\"\", \"a\": {}", "{\"a\":".repeat(40_000))),
-        (None, vec![complaint(Code::NestingLimit, 1, 19 + 63 * 5, "", message)])
+        read(&nested(65)),
+        (
+            None,
+            vec![complaint(Code::NestingLimit, 1, 65, "", message)]
+        )
+    );
+    assert_eq!(
+        read(&format!(
+            "{{\"[[\": \"\\\"\", \"a\": {}",
+            "{\"a\":".repeat(40_000)
+        )),
+        (
+            None,
+            vec![complaint(Code::NestingLimit, 1, 19 + 63 * 5, "", message)]
+        )
     );
     assert_eq!(read(&format!("[\"{}\"]", "[".repeat(200))).1, vec![]);
 }
 
 #[test]
 fn the_worst_documents_are_read_in_bounded_time() {
-    let many_keys = (0..20_000).fold(String::new(), |text, index| text + &format!("\"{index}\":1,"));
+    let many_keys = (0..20_000).fold(String::new(), |text, index| {
+        text + &format!("\"{index}\":1,")
+    });
     for text in [
         "[".repeat(262_144),
         format!("[{}1]", "1,".repeat(131_000)),
         format!("{{{many_keys}\"z\": 1}}"),
         format!("{{{}\"z\": 1}}", "\"a\":1,".repeat(40_000)),
-        format!("{}{}1{}", "[".repeat(64), "1,".repeat(130_000), "]".repeat(64)),
+        format!(
+            "{}{}1{}",
+            "[".repeat(64),
+            "1,".repeat(130_000),
+            "]".repeat(64)
+        ),
         format!("[\"{}\"]", "\\n".repeat(130_000)),
         "\"".repeat(262_144),
         "9".repeat(262_144),
         " ".repeat(262_144),
     ] {
-        let (_, complaints) = read_at(&text, Place::START);
+        let (_, complaints) = read_at(&text, Position::START);
         assert!(complaints.len() <= 100, "{} complaints", complaints.len());
     }
     let message = "larger than 256 KiB";
-    assert_eq!(read(&"1".repeat(262_145)), (None, vec![complaint(Code::FileTooLarge, 1, 1, "", message)]));
+    assert_eq!(
+        read(&"1".repeat(262_145)),
+        (None, vec![complaint(Code::FileTooLarge, 1, 1, "", message)])
+    );
 }
 
 fn any_value() -> impl Strategy<Value = serde_json::Value> {
@@ -154,7 +258,9 @@ fn any_value() -> impl Strategy<Value = serde_json::Value> {
         Just(serde_json::Value::Null),
         any::<bool>().prop_map(serde_json::Value::from),
         any::<i64>().prop_map(serde_json::Value::from),
-        any::<f64>().prop_filter("finite", |value| value.is_finite()).prop_map(serde_json::Value::from),
+        any::<f64>()
+            .prop_filter("finite", |value| value.is_finite())
+            .prop_map(serde_json::Value::from),
         any::<String>().prop_map(serde_json::Value::from),
     ];
     leaf.prop_recursive(6, 48, 6, |inner| {
@@ -211,10 +317,13 @@ proptest! {
 fn without_negative_zero(value: serde_json::Value) -> serde_json::Value {
     match value {
         serde_json::Value::Number(number) if number.to_string() == "-0.0" => json!(0),
-        serde_json::Value::Array(elements) => elements.into_iter().map(without_negative_zero).collect(),
-        serde_json::Value::Object(entries) => {
-            entries.into_iter().map(|(key, value)| (key, without_negative_zero(value))).collect()
+        serde_json::Value::Array(elements) => {
+            elements.into_iter().map(without_negative_zero).collect()
         }
+        serde_json::Value::Object(entries) => entries
+            .into_iter()
+            .map(|(key, value)| (key, without_negative_zero(value)))
+            .collect(),
         other => other,
     }
 }

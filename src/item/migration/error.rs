@@ -6,7 +6,7 @@ use crate::item::finding::Finding;
 use crate::item::id::ItemId;
 use crate::item::store::{Layer, LookupError};
 use crate::item::wording::shown;
-use crate::problem::{Call, Code, Explain, Hint, hint};
+use crate::problem::{Code, Explain, Hint, HintCall, hint};
 
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
@@ -19,7 +19,7 @@ pub enum MigrationError {
     NothingMatches(String),
     #[error("tool `{id}` is no legacy script: it lies at `{}`", .file.display())]
     NotLegacy { id: ItemId, file: PathBuf },
-    #[error("script `{id}` is not the project's but comes from the {layer} layer")]
+    #[error("script `{id}` belongs to the {layer} layer, not to the project")]
     NotOfTheProject { id: ItemId, layer: Layer },
     #[error("`{}` is not a script", .0.display())]
     NotAScript(PathBuf),
@@ -27,7 +27,7 @@ pub enum MigrationError {
     Shared(PathBuf),
     #[error("`{}` is a link, or lies behind one", .0.display())]
     Link(PathBuf),
-    #[error("`{}` is not what was stamped", .0.display())]
+    #[error("`{}` does not match its stamp", .0.display())]
     Tampered(PathBuf),
     #[error("tool `{id}` exists already at `{}`", .file.display())]
     Clash { id: ItemId, file: PathBuf },
@@ -60,7 +60,11 @@ pub enum MigrationError {
     },
     /// It needs, or is needed by, a module beside it, which a folder of its own would part it from.
     #[error("`{}` imports `{}`, which {reason}", .file.display(), shown(.module))]
-    Imports { file: PathBuf, module: String, reason: &'static str },
+    Imports {
+        file: PathBuf,
+        module: String,
+        reason: &'static str,
+    },
     /// Its behaviour depends on its location.
     #[error("`{}` {reason}", .file.display())]
     Place { file: PathBuf, reason: String },
@@ -109,7 +113,7 @@ impl Explain for MigrationError {
             }
             Self::NotLegacy { .. } => Some("only what lies below `.ai/scripts/` is migrated".into()),
             Self::NotOfTheProject { .. } => {
-                Some(hint!["copy it into the project first, with ", Call::LoadToProject(Some("ID".to_owned()))])
+                Some(hint!["copy it into the project first, with ", HintCall::LoadToProject(Some("ID".to_owned()))])
             }
             Self::NotAScript(_) => Some("move it below `.ai/tools/` as it is".into()),
             Self::Shared(_) => Some("it goes along with the scripts that import it: migrate those".into()),
@@ -118,7 +122,7 @@ impl Explain for MigrationError {
             Self::Clash { file, .. } => Some(format!("remove the script if `{}` replaces it", file.display()).into()),
             Self::Claimed { by, .. } => Some(hint![
                 format!("migrate `{}`, and it goes along; ", by.display()),
-                Call::Validate,
+                HintCall::Validate,
                 " says whether it can"
             ]),
             Self::Occupied(path) => Some(format!("move `{}` away, or remove it", path.display()).into()),

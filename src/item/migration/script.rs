@@ -6,21 +6,33 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use super::modules::{LIB, Modules, Needs};
-use super::{Action, Caution, Change, Migration, MigrationError, TOOLS, load, place};
+use super::{
+    Caution, Migration, MigrationAction, MigrationChange, MigrationError, TOOLS, destination, load,
+};
 use crate::item::finding::{Findings, Strength};
 use crate::item::signature::stamp;
 use crate::item::source::{MAX_TEXT, SourceFile, read_bytes};
 use crate::item::store::{Item, ItemStore};
-use crate::item::tool::{self, LoadedTool, Reading, Root, Spelling, Surroundings, ToolKind, ToolManifest};
+use crate::item::tool::{
+    self, LoadedTool, Root, Spelling, ToolKind, ToolLocation, ToolManifest, ToolReading,
+};
 use crate::item::yaml;
 
 /// Fields of a tool file that the manifest type lacks but that must not be lost.
-const KEPT: [&str; 7] =
-    ["config_schema", "env_config", "validation", "anchor", "verify_deps", "required_scope", "created_at"];
+const KEPT: [&str; 7] = [
+    "config_schema",
+    "env_config",
+    "validation",
+    "anchor",
+    "verify_deps",
+    "required_scope",
+    "created_at",
+];
 
 /// Whether a tool is a script without a separate manifest.
 pub(super) fn is_script(tool: &LoadedTool) -> bool {
-    tool.manifest.kind == ToolKind::Script && matches!(tool.spelling, Spelling::Embedded | Spelling::LegacyScript)
+    tool.manifest.kind == ToolKind::Script
+        && matches!(tool.spelling, Spelling::Embedded | Spelling::LegacyScript)
 }
 
 /// Plans the tool folder of a script; also returns the library modules it needs.
@@ -34,22 +46,29 @@ pub(super) fn folder(
     let Some(tool) = item.as_tool().filter(|tool| is_script(tool)) else {
         return Err(MigrationError::NotAScript(from));
     };
-    let to = Path::new(TOOLS).join(category_of(item)).join(item.id.name());
-    place::free(store, &to)?;
+    let to = Path::new(TOOLS)
+        .join(category_of(item))
+        .join(item.id.name());
+    destination::free(store, &to)?;
     let source = load(&item.file, &from)?;
     let needs = modules.needs(&item.file)?;
-    let mut notes = place::cares(store, &item.file, &source.text, caution)?;
+    let mut notes = destination::cares(store, &item.file, &source.text, caution)?;
     let mut changes = Vec::new();
     for helper in &needs.helpers {
         let name = helper.file_name().unwrap_or_default();
-        let moved = Change::moved(store, helper, to.join(name))?;
+        let moved = MigrationChange::moved(store, helper, to.join(name))?;
         // The helper must also find the files it reads.
-        notes.extend(place::cares(store, helper, &String::from_utf8_lossy(&moved.content), caution)?);
+        notes.extend(destination::cares(
+            store,
+            helper,
+            &String::from_utf8_lossy(&moved.content),
+            caution,
+        )?);
         changes.push(moved);
     }
     for name in &needs.library {
         for file in modules.files_of_library(name) {
-            place::unlike(store, &file, &library_place(store, &file))?;
+            destination::unlike(store, &file, &library_place(store, &file))?;
         }
         let other = Path::new(TOOLS).join(LIB).join(format!("{name}.py"));
         let is_package = modules.files_of_library(name).len() != 1;
@@ -58,17 +77,35 @@ pub(super) fn folder(
             return Err(MigrationError::Differs { file, there: other });
         }
     }
-    let ending = item.file.extension().and_then(|ending| ending.to_str()).unwrap_or("py");
-    let script = Change {
-        action: Action::Move,
+    let ending = item
+        .file
+        .extension()
+        .and_then(|ending| ending.to_str())
+        .unwrap_or("py");
+    let script = MigrationChange {
+        action: MigrationAction::Move,
         path: to.join(format!("main.{ending}")),
         from: Some(from.clone()),
         content: stamp::unstamped(&source.raw()).into_bytes(),
     };
     let text = describe(tool, item, &needs, &script, &source, &from)?;
     changes.push(script);
-    changes.push(Change { action: Action::Create, path: to.join("tool.yaml"), from: None, content: text.into_bytes() });
-    Ok((Migration { tool_id: item.id.clone(), from, to, changes, notes }, needs))
+    changes.push(MigrationChange {
+        action: MigrationAction::Create,
+        path: to.join("tool.yaml"),
+        from: None,
+        content: text.into_bytes(),
+    });
+    Ok((
+        Migration {
+            tool_id: item.id.clone(),
+            from,
+            to,
+            changes,
+            notes,
+        },
+        needs,
+    ))
 }
 
 /// The new path of a library file.
@@ -83,7 +120,11 @@ pub(super) fn root(store: &ItemStore) -> PathBuf {
 
 /// The folders of the category; if they are not valid folder names, those of the script.
 fn category_of(item: &Item) -> &str {
-    if item.category.parse::<crate::item::id::ItemId>().is_ok() { &item.category } else { &item.folder_category }
+    if item.category.parse::<crate::item::id::ItemId>().is_ok() {
+        &item.category
+    } else {
+        &item.folder_category
+    }
 }
 
 /// Writes the manifest, and checks that it declares the same.
@@ -91,17 +132,25 @@ fn describe(
     tool: &LoadedTool,
     item: &Item,
     needs: &Needs,
-    script: &Change,
+    script: &MigrationChange,
     source: &SourceFile,
     from: &Path,
 ) -> Result<String, MigrationError> {
-    let file_name = script.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let file_name = script
+        .path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     let mut wanted = tool.manifest.clone();
     wanted.legacy = false;
     wanted.category.clone_from(&item.category);
-    wanted.config.insert("entrypoint".to_owned(), json!(file_name));
+    wanted
+        .config
+        .insert("entrypoint".to_owned(), json!(file_name));
     if !needs.library.is_empty() {
-        wanted.config.insert("lib_imports".to_owned(), json!(needs.library));
+        wanted
+            .config
+            .insert("lib_imports".to_owned(), json!(needs.library));
     }
     // `main` declares the parameters; a second copy could diverge.
     let mut silent = wanted.clone();
@@ -110,18 +159,26 @@ fn describe(
     let mut differs = "fields";
     for manifest in [&silent, &wanted] {
         let text = with_kept(manifest, tool);
-        match read_back(&text, &script.path, source).as_ref().map(|read| difference(read, &wanted)) {
+        match read_back(&text, &script.path, source)
+            .as_ref()
+            .map(|read| difference(read, &wanted))
+        {
             Some(None) => return Ok(text),
             Some(Some(field)) => differs = field,
             None => {}
         }
     }
-    Err(MigrationError::Different { field: differs, file: from.to_path_buf() })
+    Err(MigrationError::Different {
+        field: differs,
+        file: from.to_path_buf(),
+    })
 }
 
 fn with_kept(manifest: &ToolManifest, tool: &LoadedTool) -> String {
-    let kept: Map<String, Value> =
-        KEPT.iter().filter_map(|key| Some(((*key).to_owned(), tool.node.find(key)?.to_json()))).collect();
+    let kept: Map<String, Value> = KEPT
+        .iter()
+        .filter_map(|key| Some(((*key).to_owned(), tool.node.find(key)?.to_json())))
+        .collect();
     let text = manifest.to_yaml();
     // The writer falls back to JSON for text that YAML would fold.
     if kept.is_empty() || text.starts_with('{') {
@@ -133,13 +190,27 @@ fn with_kept(manifest: &ToolManifest, tool: &LoadedTool) -> String {
 
 fn read_back(text: &str, script: &Path, source: &SourceFile) -> Option<ToolManifest> {
     let folder = script.parent()?;
-    let manifest = SourceFile { path: folder.join("tool.yaml"), text: text.to_owned(), marked: false };
-    let around = Surroundings { folder: Some(folder), root: Root::Tools, in_lib: false, extractors: &[] };
+    let manifest = SourceFile {
+        path: folder.join("tool.yaml"),
+        text: text.to_owned(),
+        marked: false,
+    };
+    let around = ToolLocation {
+        folder: Some(folder),
+        root: Root::Tools,
+        in_lib: false,
+        extractors: &[],
+    };
     let mut ignored = Findings::new(&manifest.path, Strength::Lenient);
-    let Reading::Tool(mut tool) = tool::read(&manifest, &around, &mut ignored) else { return None };
+    let ToolReading::Tool(mut tool) = tool::read(&manifest, &around, &mut ignored) else {
+        return None;
+    };
     let is_python = script.extension().is_some_and(|ending| ending == "py");
     if is_python && tool::entrypoint::speaks_for(&tool) {
-        let script = SourceFile { path: script.to_path_buf(), ..source.clone() };
+        let script = SourceFile {
+            path: script.to_path_buf(),
+            ..source.clone()
+        };
         tool::entrypoint::read_main(&mut tool, &script);
     }
     Some(tool.manifest)
@@ -149,18 +220,34 @@ fn difference(one: &ToolManifest, other: &ToolManifest) -> Option<&'static str> 
     let fields = [
         ("id", one.tool_id == other.tool_id),
         ("version", one.version == other.version),
-        ("parameters", one.parameters == other.parameters && one.input_schema == other.input_schema),
+        (
+            "parameters",
+            one.parameters == other.parameters && one.input_schema == other.input_schema,
+        ),
         ("settings", one.config == other.config),
     ];
-    let named = fields.into_iter().find(|(_, same)| !same).map(|(field, _)| field);
+    let named = fields
+        .into_iter()
+        .find(|(_, same)| !same)
+        .map(|(field, _)| field);
     named.or_else(|| (one != other).then_some("fields"))
 }
 
-impl Change {
+impl MigrationChange {
     /// A file that moves unchanged.
-    pub(super) fn moved(store: &ItemStore, file: &Path, path: PathBuf) -> Result<Self, MigrationError> {
+    pub(super) fn moved(
+        store: &ItemStore,
+        file: &Path,
+        path: PathBuf,
+    ) -> Result<Self, MigrationError> {
         let from = store.roots().display(file);
-        let content = read_bytes(file, MAX_TEXT).map_err(|_| MigrationError::NotAScript(from.clone()))?;
-        Ok(Self { action: Action::Move, path, from: Some(from), content })
+        let content =
+            read_bytes(file, MAX_TEXT).map_err(|_| MigrationError::NotAScript(from.clone()))?;
+        Ok(Self {
+            action: MigrationAction::Move,
+            path,
+            from: Some(from),
+            content,
+        })
     }
 }

@@ -24,7 +24,10 @@ impl Project {
 
     fn store(&self) -> ItemStore {
         let root = self.0.path().canonicalize().unwrap();
-        let roots = Roots { project: Some(root.join("p")), user: Some(root.join("home")) };
+        let roots = Roots {
+            project: Some(root.join("p")),
+            user: Some(root.join("home")),
+        };
         ItemStore::open(roots, Strength::Lenient)
     }
 
@@ -44,14 +47,21 @@ impl Project {
             fs::create_dir_all(root.join(&change.path).parent().unwrap()).unwrap();
             fs::write(root.join(&change.path), &change.content).unwrap();
         }
-        let moved = migration.changes.iter().filter(|change| change.action == Action::Move);
+        let moved = migration
+            .changes
+            .iter()
+            .filter(|change| change.action == MigrationAction::Move);
         moved.for_each(|change| fs::remove_file(root.join(change.from.as_ref().unwrap())).unwrap());
     }
 }
 
 impl Migration {
     fn content(&self, ending: &str) -> &str {
-        let change = self.changes.iter().find(|change| change.path.to_str().unwrap().ends_with(ending)).unwrap();
+        let change = self
+            .changes
+            .iter()
+            .find(|change| change.path.to_str().unwrap().ends_with(ending))
+            .unwrap();
         std::str::from_utf8(&change.content).unwrap()
     }
 }
@@ -91,13 +101,25 @@ fn the_new_tool_is_the_old_one() {
         let project = Project::new(&[(&format!("p/.ai/scripts/{name}"), text)]);
         let before = comparable(&project.store(), "count_words");
         let migration = project.plan("count_words").unwrap();
-        assert_eq!(migration.content(&format!("/main.{}", name.rsplit_once('.').unwrap().1)), text);
+        assert_eq!(
+            migration.content(&format!("/main.{}", name.rsplit_once('.').unwrap().1)),
+            text
+        );
         project.apply(&migration);
         let store = project.store();
         assert_eq!(comparable(&store, "count_words"), before, "{text}");
         let item = store.find(ItemKind::Tool, "count_words").unwrap();
-        assert_eq!((item.is_legacy(), item.as_tool().unwrap().manifest.legacy), (false, false));
-        assert_eq!(store.findings().filter(|it| it.severity == crate::item::finding::Severity::Error).count(), 0);
+        assert_eq!(
+            (item.is_legacy(), item.as_tool().unwrap().manifest.legacy),
+            (false, false)
+        );
+        assert_eq!(
+            store
+                .findings()
+                .filter(|it| it.severity == crate::item::finding::Severity::Error)
+                .count(),
+            0
+        );
     }
 }
 
@@ -119,25 +141,40 @@ fn the_manifest_reads_as_if_a_person_had_written_it() {
     ");
     assert_eq!(migration.from, Path::new(".ai/scripts/text/count_words.py"));
     assert_eq!(migration.to, Path::new(".ai/tools/text/count_words"));
-    assert_eq!(migration.changes[0].path, Path::new(".ai/tools/text/count_words/main.py"));
-    assert_eq!(project.plan(".ai/scripts/text/count_words.py").unwrap(), migration);
+    assert_eq!(
+        migration.changes[0].path,
+        Path::new(".ai/tools/text/count_words/main.py")
+    );
+    assert_eq!(
+        project.plan(".ai/scripts/text/count_words.py").unwrap(),
+        migration
+    );
 }
 
 #[test]
 fn an_old_stamp_goes_and_nothing_else_of_the_script() {
-    let stamped = stamp::stamp_file(Path::new("a.py"), SCRIPT, "2026-01-28T12:00:00Z").unwrap().content;
+    let stamped = stamp::stamp_file(Path::new("a.py"), SCRIPT, "2026-01-28T12:00:00Z")
+        .unwrap()
+        .content;
     let project = Project::new(&[("p/.ai/scripts/a.py", &stamped)]);
     assert_eq!(project.plan("a").unwrap().content("main.py"), SCRIPT);
     let project = Project::new(&[("p/.ai/scripts/a.py", &stamped.replace("words", "werds"))]);
-    assert_eq!(project.refusal("a"), "HASH_MISMATCH: `.ai/scripts/a.py` is not what was stamped");
+    assert_eq!(
+        project.refusal("a"),
+        "HASH_MISMATCH: `.ai/scripts/a.py` does not match its stamp"
+    );
 }
 
 #[test]
 fn what_is_no_legacy_script_of_the_project_is_refused() {
-    let manifest = "tool_id: done\ntool_type: bash\nversion: 1.0.0\nexecutor: bash_runtime\ndescription: d\n";
+    let manifest =
+        "tool_id: done\ntool_type: bash\nversion: 1.0.0\nexecutor: bash_runtime\ndescription: d\n";
     let project = Project::new(&[
         ("p/.ai/tools/done.yaml", manifest),
-        ("p/.ai/scripts/described.yaml", &manifest.replace("done", "described")),
+        (
+            "p/.ai/scripts/described.yaml",
+            &manifest.replace("done", "described"),
+        ),
         ("p/.ai/scripts/one/twice.py", "x = 1\n"),
         ("p/.ai/scripts/two/twice.py", "x = 1\n"),
         ("home/.ai/scripts/mine.py", "x = 1\n"),
@@ -148,31 +185,56 @@ fn what_is_no_legacy_script_of_the_project_is_refused() {
     );
     assert_eq!(
         project.refusal("mine"),
-        "NOT_A_LEGACY_SCRIPT: script `mine` is not the project's but comes from the user layer"
+        "NOT_A_LEGACY_SCRIPT: script `mine` belongs to the user layer, not to the project"
     );
     assert_eq!(project.plan("none").unwrap_err().code(), Code::NotFound);
     assert_eq!(project.plan("../x").unwrap_err().code(), Code::InvalidId);
     assert_eq!(project.plan("twice").unwrap_err().code(), Code::DuplicateId);
     // Each by its category; the other one still has the id.
-    assert_eq!(project.plan("one/twice").unwrap_err().code(), Code::ItemExists);
+    assert_eq!(
+        project.plan("one/twice").unwrap_err().code(),
+        Code::ItemExists
+    );
 }
 
 #[test]
 fn nothing_that_is_there_is_written_over() {
-    let project = Project::new(&[("p/.ai/scripts/a.py", "x = 1\n"), ("p/.ai/tools/a/notes.txt", "mine")]);
-    assert_eq!(project.refusal("a"), "ITEM_EXISTS: `.ai/tools/a` exists already");
-    let manifest = "tool_id: A\ntool_type: bash\nversion: 1.0.0\nexecutor: bash_runtime\ndescription: d\n";
-    let project = Project::new(&[("p/.ai/scripts/a.py", "x = 1\n"), ("p/.ai/tools/b.yaml", manifest)]);
-    assert_eq!(project.refusal("a"), "ITEM_EXISTS: tool `a` exists already at `.ai/tools/b.yaml`");
+    let project = Project::new(&[
+        ("p/.ai/scripts/a.py", "x = 1\n"),
+        ("p/.ai/tools/a/notes.txt", "mine"),
+    ]);
+    assert_eq!(
+        project.refusal("a"),
+        "ITEM_EXISTS: `.ai/tools/a` exists already"
+    );
+    let manifest =
+        "tool_id: A\ntool_type: bash\nversion: 1.0.0\nexecutor: bash_runtime\ndescription: d\n";
+    let project = Project::new(&[
+        ("p/.ai/scripts/a.py", "x = 1\n"),
+        ("p/.ai/tools/b.yaml", manifest),
+    ]);
+    assert_eq!(
+        project.refusal("a"),
+        "ITEM_EXISTS: tool `a` exists already at `.ai/tools/b.yaml`"
+    );
 }
 
 #[test]
 fn a_script_is_not_parted_from_modules_beside_it() {
     let project = Project::new(&[
-        ("p/.ai/scripts/uses.py", "import json, helpers as h\nfrom lib.http import get\n"),
-        ("p/.ai/scripts/helpers.py", "import deeper\ndef helper(): pass\n"),
+        (
+            "p/.ai/scripts/uses.py",
+            "import json, helpers as h\nfrom lib.http import get\n",
+        ),
+        (
+            "p/.ai/scripts/helpers.py",
+            "import deeper\ndef helper(): pass\n",
+        ),
         ("p/.ai/scripts/deeper.py", "x = 1\n"),
-        ("p/.ai/scripts/alone.py", "import json\nfrom helpers_of_others import x\n"),
+        (
+            "p/.ai/scripts/alone.py",
+            "import json\nfrom helpers_of_others import x\n",
+        ),
         ("p/.ai/scripts/lib/http.py", "from . import base\n"),
         ("p/.ai/scripts/lib/base.py", ""),
         ("p/.ai/scripts/lib/unused.py", ""),
@@ -183,7 +245,11 @@ fn a_script_is_not_parted_from_modules_beside_it() {
     );
     assert_eq!(project.plan("alone").unwrap().notes, Vec::<String>::new());
     let migration = project.plan("uses").unwrap();
-    let paths: Vec<&str> = migration.changes.iter().map(|change| change.path.to_str().unwrap()).collect();
+    let paths: Vec<&str> = migration
+        .changes
+        .iter()
+        .map(|change| change.path.to_str().unwrap())
+        .collect();
     assert_eq!(
         paths,
         [
@@ -195,7 +261,12 @@ fn a_script_is_not_parted_from_modules_beside_it() {
             ".ai/tools/uses/tool.yaml",
         ]
     );
-    assert!(migration.content("tool.yaml").contains("lib_imports:\n  - base\n  - http\n"), "{migration:#?}");
+    assert!(
+        migration
+            .content("tool.yaml")
+            .contains("lib_imports:\n  - base\n  - http\n"),
+        "{migration:#?}"
+    );
 }
 
 #[test]

@@ -18,16 +18,25 @@ pub fn convert(text: &str, kind: &str) -> Result<Value, Unconvertible> {
         "integer" | "int" => (integer(trimmed), "an integer"),
         "number" | "float" => (number(trimmed), "a number"),
         "boolean" | "bool" => (boolean(trimmed), "a boolean (`true` or `false`)"),
-        "null" => ((trimmed == "null" || trimmed.is_empty()).then_some(Value::Null), "null"),
+        "null" => (
+            (trimmed == "null" || trimmed.is_empty()).then_some(Value::Null),
+            "null",
+        ),
         "array" | "list" => (json(trimmed).filter(Value::is_array), "a JSON array"),
         "object" | "dict" => (json(trimmed).filter(Value::is_object), "a JSON object"),
         _ => (Some(Value::from(text)), "a string"),
     };
-    value.ok_or_else(|| Unconvertible { text: text.chars().take(80).collect(), expected })
+    value.ok_or_else(|| Unconvertible {
+        text: text.chars().take(80).collect(),
+        expected,
+    })
 }
 
 fn integer(text: &str) -> Option<Value> {
-    text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<u64>().map(Value::from)).ok()
+    text.parse::<i64>()
+        .map(Value::from)
+        .or_else(|_| text.parse::<u64>().map(Value::from))
+        .ok()
 }
 
 fn number(text: &str) -> Option<Value> {
@@ -35,7 +44,12 @@ fn number(text: &str) -> Option<Value> {
     if !text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c)) {
         return None;
     }
-    integer(text).or_else(|| text.parse::<f64>().ok().and_then(Number::from_f64).map(Value::Number))
+    integer(text).or_else(|| {
+        text.parse::<f64>()
+            .ok()
+            .and_then(Number::from_f64)
+            .map(Value::Number)
+    })
 }
 
 fn boolean(text: &str) -> Option<Value> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::item::finding::{Finding, Findings, Severity, Strength};
-use crate::item::place::Place;
+use crate::item::position::Position;
 use crate::item::source::{MAX_TEXT, SourceFile};
 use crate::item::{json, yaml};
 use crate::problem::Code;
@@ -15,12 +15,17 @@ pub fn load(path: &Path, shown: &Path) -> Result<Map<String, Value>, Vec<Finding
     let source = SourceFile::load(path, MAX_TEXT, &mut findings);
     let is_json = path.extension().is_some_and(|ending| ending == "json");
     let parse = if is_json { json::parse } else { yaml::parse };
-    let document = source.and_then(|source| parse(&source.text, Place::START, &mut findings));
+    let document = source.and_then(|source| parse(&source.text, Position::START, &mut findings));
     let parameters = match document.map(|document| (document.place, document.to_json())) {
         Some((_, Value::Object(parameters))) => Some(parameters),
         Some((place, _)) => {
             findings
-                .add(Code::InvalidType, place, "", "parameters must be a mapping from names to values")
+                .add(
+                    Code::InvalidType,
+                    place,
+                    "",
+                    "parameters must be a mapping from names to values",
+                )
                 .suggest("write `name: value`, one per line");
             None
         }
@@ -28,7 +33,13 @@ pub fn load(path: &Path, shown: &Path) -> Result<Map<String, Value>, Vec<Finding
     };
     let findings = findings.into_vec();
     match parameters {
-        Some(parameters) if findings.iter().all(|finding| finding.severity != Severity::Error) => Ok(parameters),
+        Some(parameters)
+            if findings
+                .iter()
+                .all(|finding| finding.severity != Severity::Error) =>
+        {
+            Ok(parameters)
+        }
         _ => Err(findings),
     }
 }

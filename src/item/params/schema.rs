@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::item::wording;
 use crate::problem::Code;
 
-use super::survey::Survey;
+use super::survey::SchemaSurvey;
 use super::{TIME_LIMIT, bounded, plain};
 
 /// Only patterns with look-around need backtracking; this ends a hostile one within milliseconds.
@@ -31,13 +31,21 @@ pub struct SchemaProblem {
 
 impl SchemaProblem {
     pub(super) fn new(code: Code, pointer: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code, pointer: pointer.into(), message: message.into() }
+        Self {
+            code,
+            pointer: pointer.into(),
+            message: message.into(),
+        }
     }
 }
 
 /// Checks a schema: its own validity, that it refers to nothing outside, and its defaults.
 pub fn check_schema(schema: &Value) -> Vec<SchemaProblem> {
-    if is_plainly_valid(schema) { Vec::new() } else { check_fully(schema) }
+    if is_plainly_valid(schema) {
+        Vec::new()
+    } else {
+        check_fully(schema)
+    }
 }
 
 pub(super) fn is_plainly_valid(schema: &Value) -> bool {
@@ -46,7 +54,7 @@ pub(super) fn is_plainly_valid(schema: &Value) -> bool {
 
 /// The same without the short cut.
 pub(super) fn check_fully(schema: &Value) -> Vec<SchemaProblem> {
-    let survey = Survey::of(schema);
+    let survey = SchemaSurvey::of(schema);
     if !survey.problems.is_empty() {
         return survey.problems;
     }
@@ -54,11 +62,19 @@ pub(super) fn check_fully(schema: &Value) -> Vec<SchemaProblem> {
         return judge(schema, &survey);
     }
     let owned = schema.clone();
-    bounded(Some(TIME_LIMIT), move || judge(&owned, &Survey::of(&owned)))
-        .unwrap_or_else(|| vec![SchemaProblem::new(Code::InvalidSchema, "", "the schema took too long to check")])
+    bounded(Some(TIME_LIMIT), move || {
+        judge(&owned, &SchemaSurvey::of(&owned))
+    })
+    .unwrap_or_else(|| {
+        vec![SchemaProblem::new(
+            Code::InvalidSchema,
+            "",
+            "the schema took too long to check",
+        )]
+    })
 }
 
-fn judge(schema: &Value, survey: &Survey<'_>) -> Vec<SchemaProblem> {
+fn judge(schema: &Value, survey: &SchemaSurvey<'_>) -> Vec<SchemaProblem> {
     let draft = draft_of(schema);
     let mut problems: Vec<SchemaProblem> = meta_errors(draft, schema);
     if !problems.is_empty() {
@@ -67,22 +83,37 @@ fn judge(schema: &Value, survey: &Survey<'_>) -> Vec<SchemaProblem> {
     }
     match options(draft).build(schema) {
         Ok(_) => wrong_defaults(schema, draft, survey),
-        Err(error) => vec![SchemaProblem::new(Code::InvalidSchema, error.instance_path().as_str(), shown(&error))],
+        Err(error) => vec![SchemaProblem::new(
+            Code::InvalidSchema,
+            error.instance_path().as_str(),
+            shown(&error),
+        )],
     }
 }
 
 pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
-    options(draft_of(schema)).build(schema).map_err(|error| shown(&error))
+    options(draft_of(schema))
+        .build(schema)
+        .map_err(|error| shown(&error))
 }
 
 fn options<'o>(draft: Draft) -> ValidationOptions<'o> {
-    let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACK_LIMIT).size_limit(PATTERN_SIZE);
-    jsonschema::options().with_draft(draft).offline().should_validate_formats(true).with_pattern_options(patterns)
+    let patterns = PatternOptions::fancy_regex()
+        .backtrack_limit(BACKTRACK_LIMIT)
+        .size_limit(PATTERN_SIZE);
+    jsonschema::options()
+        .with_draft(draft)
+        .offline()
+        .should_validate_formats(true)
+        .with_pattern_options(patterns)
 }
 
 /// The draft that a schema names, or the newest that it matches.
 fn draft_of(schema: &Value) -> Draft {
-    let id = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    let id = schema
+        .get("$schema")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let named = [
         ("2020-12", Draft::Draft202012),
         ("2019-09", Draft::Draft201909),
@@ -114,17 +145,25 @@ fn meta_errors(draft: Draft, schema: &Value) -> Vec<SchemaProblem> {
     let validator = meta_validator(draft);
     let mut problems: Vec<SchemaProblem> = validator
         .iter_errors(schema)
-        .map(|error| SchemaProblem::new(Code::InvalidSchema, error.instance_path().as_str(), told(&error)))
+        .map(|error| {
+            SchemaProblem::new(
+                Code::InvalidSchema,
+                error.instance_path().as_str(),
+                error_message(&error),
+            )
+        })
         .collect();
     problems.dedup();
     problems
 }
 
-fn wrong_defaults(schema: &Value, draft: Draft, survey: &Survey<'_>) -> Vec<SchemaProblem> {
+fn wrong_defaults(schema: &Value, draft: Draft, survey: &SchemaSurvey<'_>) -> Vec<SchemaProblem> {
     let mut by_pointer = None;
     let mut problems = Vec::new();
     for (pointer, subschema) in &survey.defaults {
-        let Some(default) = subschema.get("default") else { continue };
+        let Some(default) = subschema.get("default") else {
+            continue;
+        };
         let wrong = if refers(subschema) {
             // References are relative to the whole schema, so a part cannot be compiled alone.
             let map = by_pointer.get_or_insert_with(|| options(draft).build_map(schema).ok());
@@ -137,7 +176,11 @@ fn wrong_defaults(schema: &Value, draft: Draft, survey: &Survey<'_>) -> Vec<Sche
         };
         if let Some(message) = wrong {
             let message = format!("the default does not fit its own schema: {message}");
-            problems.push(SchemaProblem::new(Code::InvalidDefault, format!("{pointer}/default"), message));
+            problems.push(SchemaProblem::new(
+                Code::InvalidDefault,
+                format!("{pointer}/default"),
+                message,
+            ));
         }
     }
     problems.sort_by(|a, b| a.pointer.cmp(&b.pointer));
@@ -147,7 +190,9 @@ fn wrong_defaults(schema: &Value, draft: Draft, survey: &Survey<'_>) -> Vec<Sche
 
 /// Whether a subschema contains a reference; the depth has been checked.
 fn refers(map: &Map<String, Value>) -> bool {
-    map.iter().any(|(key, value)| matches!(key.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef") || any_refers(value))
+    map.iter().any(|(key, value)| {
+        matches!(key.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef") || any_refers(value)
+    })
 }
 
 fn any_refers(value: &Value) -> bool {
@@ -159,10 +204,15 @@ fn any_refers(value: &Value) -> bool {
 }
 
 /// The meta-schema's message, with clearer text for a wrong type.
-fn told(error: &jsonschema::ValidationError<'_>) -> String {
-    let parent = error.instance_path().as_str().strip_suffix("/type").map(|parent| parent.rsplit('/').next());
+fn error_message(error: &jsonschema::ValidationError<'_>) -> String {
+    let parent = error
+        .instance_path()
+        .as_str()
+        .strip_suffix("/type")
+        .map(|parent| parent.rsplit('/').next());
     // Below these, `type` is a name, not a keyword.
-    let is_keyword = parent.is_some_and(|name| !matches!(name, Some("properties" | "$defs" | "definitions")));
+    let is_keyword =
+        parent.is_some_and(|name| !matches!(name, Some("properties" | "$defs" | "definitions")));
     match error.instance().as_str() {
         Some(word) if is_keyword => format!("`{}` is not a type", wording::shown(word)),
         _ => shown(error),

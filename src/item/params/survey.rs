@@ -1,6 +1,6 @@
 //! The references of a schema, examined before it is compiled.
 //!
-//! The validator follows references by recursion and trusts its schema. A [`Survey`] walks the
+//! The validator follows references by recursion and trusts its schema. A [`SchemaSurvey`] walks the
 //! schema once and refuses what would not end: references that loop without descending into the
 //! value, chains that are too long, and alternatives that multiply.
 
@@ -32,7 +32,7 @@ const META_SCHEMAS: [&str; 5] = [
 ];
 
 #[derive(Debug)]
-pub(super) struct Survey<'s> {
+pub(super) struct SchemaSurvey<'s> {
     /// Reasons not to compile.
     pub(super) problems: Vec<SchemaProblem>,
     /// The subschemas with a default, by pointer.
@@ -43,7 +43,7 @@ pub(super) struct Survey<'s> {
 
 /// How a subschema is reached from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Edge {
+enum SchemaEdge {
     /// It checks the same value.
     Here,
     /// It checks a part of the value.
@@ -54,10 +54,10 @@ enum Edge {
 
 #[derive(Debug, Default)]
 struct Spot {
-    edges: Vec<(Edge, usize)>,
+    edges: Vec<(SchemaEdge, usize)>,
 }
 
-struct Walk<'s> {
+struct SchemaWalk<'s> {
     root: &'s Value,
     spots: Vec<Spot>,
     /// The visited subschemas, by pointer.
@@ -72,10 +72,11 @@ struct Walk<'s> {
     defaults: Vec<(String, &'s Map<String, Value>)>,
 }
 
-impl<'s> Survey<'s> {
+impl<'s> SchemaSurvey<'s> {
     pub(super) fn of(root: &'s Value) -> Self {
         if !fits(root, MAX_DEPTH, &mut MAX_VALUES.clone()) {
-            let message = format!("the schema is too large or nested more than {MAX_DEPTH} levels deep");
+            let message =
+                format!("the schema is too large or nested more than {MAX_DEPTH} levels deep");
             return Self {
                 problems: vec![SchemaProblem::new(Code::InvalidSchema, "", message)],
                 defaults: Vec::new(),
@@ -83,7 +84,7 @@ impl<'s> Survey<'s> {
                 recursive: false,
             };
         }
-        let mut walk = Walk {
+        let mut walk = SchemaWalk {
             root,
             spots: Vec::new(),
             known: HashMap::new(),
@@ -95,19 +96,33 @@ impl<'s> Survey<'s> {
             defaults: Vec::new(),
         };
         walk.run();
-        let Walk { spots, mut problems, defaults, .. } = walk;
+        let SchemaWalk {
+            spots,
+            mut problems,
+            defaults,
+            ..
+        } = walk;
         let names = || "the schema refers to itself without going down into the value";
         let invalid = |message: String| SchemaProblem::new(Code::InvalidSchema, "", message);
-        let here = Heights::of(&spots, |edge| edge == Edge::Here);
-        let all = Heights::of(&spots, |edge| edge != Edge::Stored);
+        let here = Heights::of(&spots, |edge| edge == SchemaEdge::Here);
+        let all = Heights::of(&spots, |edge| edge != SchemaEdge::Stored);
         if here.recursive {
             problems.push(invalid(names().to_owned()));
         } else if here.too_high || all.too_high {
-            problems.push(invalid(format!("the schema has a chain of more than {MAX_CHAIN} subschemas")));
+            problems.push(invalid(format!(
+                "the schema has a chain of more than {MAX_CHAIN} subschemas"
+            )));
         } else if all.expanded > MAX_EXPANDED {
-            problems.push(invalid("the schema multiplies its subschemas by references".to_owned()));
+            problems.push(invalid(
+                "the schema multiplies its subschemas by references".to_owned(),
+            ));
         }
-        Self { problems, defaults, height: all.height, recursive: all.recursive }
+        Self {
+            problems,
+            defaults,
+            height: all.height,
+            recursive: all.recursive,
+        }
     }
 
     /// Whether using the schema needs its own thread with a time limit.
@@ -116,7 +131,7 @@ impl<'s> Survey<'s> {
     }
 }
 
-impl<'s> Walk<'s> {
+impl<'s> SchemaWalk<'s> {
     fn run(&mut self) {
         self.reach(String::new(), self.root);
         while let Some((pointer, schema, at)) = self.todo.pop() {
@@ -127,16 +142,24 @@ impl<'s> Walk<'s> {
         for (from, pointer, name) in std::mem::take(&mut self.pending) {
             match self.anchors.get(name) {
                 Some(targets) => {
-                    let edges = targets.iter().map(|target| (Edge::Here, *target));
+                    let edges = targets.iter().map(|target| (SchemaEdge::Here, *target));
                     if let Some(spot) = self.spots.get_mut(from) {
                         spot.edges.extend(edges);
                     }
                 }
-                None => self.complain(Code::InvalidSchema, &pointer, format!("`#{name}` does not exist in the schema")),
+                None => self.complain(
+                    Code::InvalidSchema,
+                    &pointer,
+                    format!("`#{name}` does not exist in the schema"),
+                ),
             }
         }
         if self.patterns > MAX_PATTERNS {
-            self.complain(Code::InvalidSchema, "", format!("the schema has more than {MAX_PATTERNS} patterns"));
+            self.complain(
+                Code::InvalidSchema,
+                "",
+                format!("the schema has more than {MAX_PATTERNS} patterns"),
+            );
         }
     }
 
@@ -157,7 +180,10 @@ impl<'s> Walk<'s> {
             self.defaults.push((pointer.to_owned(), map));
         }
         for (keyword, value) in map {
-            let here = format!("{pointer}/{}", keyword.replace('~', "~0").replace('/', "~1"));
+            let here = format!(
+                "{pointer}/{}",
+                keyword.replace('~', "~0").replace('/', "~1")
+            );
             match keyword.as_str() {
                 "$ref" | "$dynamicRef" | "$recursiveRef" => self.refer(at, here, value),
                 "$schema" => self.check_meta_schema(&here, value),
@@ -166,22 +192,28 @@ impl<'s> Walk<'s> {
                         self.anchors.entry(name).or_default().push(at);
                     }
                 }
-                "$id" if !pointer.is_empty() => match value.as_str().and_then(|id| id.strip_prefix('#')) {
-                    Some(name) => self.anchors.entry(name).or_default().push(at),
-                    None => self.complain(Code::InvalidSchema, &here, "an embedded `$id` is not supported"),
-                },
+                "$id" if !pointer.is_empty() => {
+                    match value.as_str().and_then(|id| id.strip_prefix('#')) {
+                        Some(name) => self.anchors.entry(name).or_default().push(at),
+                        None => self.complain(
+                            Code::InvalidSchema,
+                            &here,
+                            "an embedded `$id` is not supported",
+                        ),
+                    }
+                }
                 "pattern" => self.patterns += 1,
                 "patternProperties" => {
                     self.patterns += value.as_object().map_or(0, Map::len);
-                    self.children(at, Edge::Below, &here, value);
+                    self.children(at, SchemaEdge::Below, &here, value);
                 }
-                "properties" | "prefixItems" => self.children(at, Edge::Below, &here, value),
-                "$defs" | "definitions" => self.children(at, Edge::Stored, &here, value),
+                "properties" | "prefixItems" => self.children(at, SchemaEdge::Below, &here, value),
+                "$defs" | "definitions" => self.children(at, SchemaEdge::Stored, &here, value),
                 "allOf" | "anyOf" | "oneOf" | "dependentSchemas" | "dependencies" => {
-                    self.children(at, Edge::Here, &here, value);
+                    self.children(at, SchemaEdge::Here, &here, value);
                 }
-                "not" | "if" | "then" | "else" => self.child(at, Edge::Here, here, value),
-                "items" if value.is_array() => self.children(at, Edge::Below, &here, value),
+                "not" | "if" | "then" | "else" => self.child(at, SchemaEdge::Here, here, value),
+                "items" if value.is_array() => self.children(at, SchemaEdge::Below, &here, value),
                 "items"
                 | "additionalItems"
                 | "additionalProperties"
@@ -189,20 +221,20 @@ impl<'s> Walk<'s> {
                 | "unevaluatedProperties"
                 | "contains"
                 | "propertyNames"
-                | "contentSchema" => self.child(at, Edge::Below, here, value),
+                | "contentSchema" => self.child(at, SchemaEdge::Below, here, value),
                 _ => {}
             }
         }
     }
 
-    fn child(&mut self, from: usize, edge: Edge, pointer: String, schema: &'s Value) {
+    fn child(&mut self, from: usize, edge: SchemaEdge, pointer: String, schema: &'s Value) {
         let to = self.reach(pointer, schema);
         if let Some(spot) = self.spots.get_mut(from) {
             spot.edges.push((edge, to));
         }
     }
 
-    fn children(&mut self, from: usize, edge: Edge, pointer: &str, schemas: &'s Value) {
+    fn children(&mut self, from: usize, edge: SchemaEdge, pointer: &str, schemas: &'s Value) {
         match schemas {
             Value::Array(list) => {
                 for (at, schema) in list.iter().enumerate() {
@@ -223,7 +255,11 @@ impl<'s> Walk<'s> {
         // The meta-schema reports anything but text.
         let Some(target) = value.as_str() else { return };
         let Some(fragment) = target.strip_prefix('#') else {
-            self.complain(Code::RemoteReference, &pointer, format!("`{target}` is outside the schema"));
+            self.complain(
+                Code::RemoteReference,
+                &pointer,
+                format!("`{target}` is outside the schema"),
+            );
             return;
         };
         if !fragment.is_empty() && !fragment.starts_with('/') {
@@ -232,21 +268,33 @@ impl<'s> Walk<'s> {
         }
         let decoded = percent_decoded(fragment);
         match self.root.pointer(&decoded) {
-            Some(schema) => self.child(from, Edge::Here, decoded, schema),
-            None => self.complain(Code::InvalidSchema, &pointer, format!("`{target}` does not exist in the schema")),
+            Some(schema) => self.child(from, SchemaEdge::Here, decoded, schema),
+            None => self.complain(
+                Code::InvalidSchema,
+                &pointer,
+                format!("`{target}` does not exist in the schema"),
+            ),
         }
     }
 
     fn check_meta_schema(&mut self, pointer: &str, value: &Value) {
         let Some(id) = value.as_str() else { return };
-        let bare = id.trim_end_matches('#').trim_start_matches("https").trim_start_matches("http");
+        let bare = id
+            .trim_end_matches('#')
+            .trim_start_matches("https")
+            .trim_start_matches("http");
         if !META_SCHEMAS.contains(&bare) {
-            self.complain(Code::RemoteReference, pointer, format!("`{id}` is not a known JSON Schema draft"));
+            self.complain(
+                Code::RemoteReference,
+                pointer,
+                format!("`{id}` is not a known JSON Schema draft"),
+            );
         }
     }
 
     fn complain(&mut self, code: Code, pointer: &str, message: impl Into<String>) {
-        self.problems.push(SchemaProblem::new(code, pointer, message));
+        self.problems
+            .push(SchemaProblem::new(code, pointer, message));
     }
 }
 
@@ -260,16 +308,16 @@ struct Heights {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
+enum VisitMark {
     New,
     Open,
     Done { height: u32, expanded: u64 },
 }
 
 impl Heights {
-    fn of(spots: &[Spot], follow: impl Fn(Edge) -> bool + Copy) -> Self {
+    fn of(spots: &[Spot], follow: impl Fn(SchemaEdge) -> bool + Copy) -> Self {
         let mut heights = Self::default();
-        let mut marks = vec![Mark::New; spots.len()];
+        let mut marks = vec![VisitMark::New; spots.len()];
         for at in 0..spots.len() {
             let (height, expanded) = heights.measure(spots, follow, &mut marks, at, MAX_CHAIN);
             heights.height = heights.height.max(height);
@@ -282,18 +330,18 @@ impl Heights {
     fn measure(
         &mut self,
         spots: &[Spot],
-        follow: impl Fn(Edge) -> bool + Copy,
-        marks: &mut [Mark],
+        follow: impl Fn(SchemaEdge) -> bool + Copy,
+        marks: &mut [VisitMark],
         at: usize,
         left: u32,
     ) -> (u32, u64) {
         match marks.get(at) {
-            Some(Mark::New) => {}
-            Some(Mark::Open) => {
+            Some(VisitMark::New) => {}
+            Some(VisitMark::Open) => {
                 self.recursive = true;
                 return (0, 1);
             }
-            Some(Mark::Done { height, expanded }) => {
+            Some(VisitMark::Done { height, expanded }) => {
                 self.too_high |= *height > left;
                 return (*height, *expanded);
             }
@@ -304,10 +352,14 @@ impl Heights {
             return (0, 1);
         };
         if let Some(mark) = marks.get_mut(at) {
-            *mark = Mark::Open;
+            *mark = VisitMark::Open;
         }
         let (mut height, mut expanded) = (0, 1_u64);
-        for (edge, to) in spots.get(at).map(|spot| spot.edges.as_slice()).unwrap_or_default() {
+        for (edge, to) in spots
+            .get(at)
+            .map(|spot| spot.edges.as_slice())
+            .unwrap_or_default()
+        {
             if follow(*edge) {
                 let (above, more) = self.measure(spots, follow, marks, *to, left);
                 height = height.max(above);
@@ -316,7 +368,7 @@ impl Heights {
         }
         height += 1;
         if let Some(mark) = marks.get_mut(at) {
-            *mark = Mark::Done { height, expanded };
+            *mark = VisitMark::Done { height, expanded };
         }
         (height, expanded)
     }
@@ -327,7 +379,10 @@ fn percent_decoded(fragment: &str) -> String {
     let mut rest = fragment.as_bytes();
     while let [first, tail @ ..] = rest {
         rest = tail;
-        let digits = tail.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = tail
+            .get(..2)
+            .filter(|_| *first == b'%')
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             Some(byte) => {
                 bytes.push(byte);

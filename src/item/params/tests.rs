@@ -5,25 +5,42 @@ use super::*;
 use crate::problem::Code;
 
 fn codes(schema: &Value) -> Vec<(Code, String)> {
-    check_schema(schema).into_iter().map(|problem| (problem.code, problem.pointer)).collect()
+    check_schema(schema)
+        .into_iter()
+        .map(|problem| (problem.code, problem.pointer))
+        .collect()
 }
 
 fn problem(pointer: &str, message: &str, suggestion: Option<&str>) -> ParamProblem {
-    ParamProblem { pointer: pointer.to_owned(), message: message.to_owned(), suggestion: suggestion.map(str::to_owned) }
+    ParamProblem {
+        pointer: pointer.to_owned(),
+        message: message.to_owned(),
+        suggestion: suggestion.map(str::to_owned),
+    }
 }
 
 #[test]
 fn schemas_that_are_wrong_say_where() {
     assert_eq!(
         check_schema(&json!({"type": "object", "properties": {"n": {"type": "integr"}}})),
-        [SchemaProblem::new(Code::InvalidSchema, "/properties/n/type", "`integr` is not a type")]
+        [SchemaProblem::new(
+            Code::InvalidSchema,
+            "/properties/n/type",
+            "`integr` is not a type"
+        )]
     );
     let named_type = check_schema(&json!({"properties": {"type": "integr"}}));
-    assert!(!named_type[0].message.contains("is not a type"), "{named_type:?}");
+    assert!(
+        !named_type[0].message.contains("is not a type"),
+        "{named_type:?}"
+    );
     let invalid = |pointer: &str| vec![(Code::InvalidSchema, pointer.to_owned())];
     assert_eq!(codes(&json!({"properties": 7})), invalid("/properties"));
     assert_eq!(codes(&json!({"required": "x"})), invalid("/required"));
-    assert_eq!(codes(&json!({"properties": {"a": {"pattern": "("}}})), invalid("/properties/a/pattern"));
+    assert_eq!(
+        codes(&json!({"properties": {"a": {"pattern": "("}}})),
+        invalid("/properties/a/pattern")
+    );
     assert_eq!(
         codes(&json!({"properties": {"a": {"pattern": "((a{999}){999}){999}"}}})),
         invalid("/properties/a/pattern")
@@ -37,19 +54,38 @@ fn schemas_that_are_wrong_say_where() {
 #[test]
 fn nothing_outside_the_schema_is_referred_to() {
     let remote = |pointer: &str| vec![(Code::RemoteReference, pointer.to_owned())];
-    for target in ["http://127.0.0.1:1/x.json", "file:///etc/passwd", "other.json", "other.json#/a", "/abs", "//host/x"]
-    {
-        assert_eq!(codes(&json!({"properties": {"a": {"$ref": target}}})), remote("/properties/a/$ref"), "{target}");
+    for target in [
+        "http://127.0.0.1:1/x.json",
+        "file:///etc/passwd",
+        "other.json",
+        "other.json#/a",
+        "/abs",
+        "//host/x",
+    ] {
+        assert_eq!(
+            codes(&json!({"properties": {"a": {"$ref": target}}})),
+            remote("/properties/a/$ref"),
+            "{target}"
+        );
         assert_eq!(
             codes(&json!({"$defs": {"a": {"$dynamicRef": target}}})),
             remote("/$defs/a/$dynamicRef"),
             "{target}"
         );
     }
-    assert_eq!(codes(&json!({"$schema": "http://example.com/meta"})), remote("/$schema"));
-    assert_eq!(codes(&json!({"x": {"$ref": "http://h/"}, "$ref": "#/x"})), remote("/x/$ref"));
+    assert_eq!(
+        codes(&json!({"$schema": "http://example.com/meta"})),
+        remote("/$schema")
+    );
+    assert_eq!(
+        codes(&json!({"x": {"$ref": "http://h/"}, "$ref": "#/x"})),
+        remote("/x/$ref")
+    );
     // A property of that name, or data, is not a reference.
-    assert_eq!(codes(&json!({"properties": {"$ref": {"type": "string"}}, "const": {"$ref": "http://h/"}})), []);
+    assert_eq!(
+        codes(&json!({"properties": {"$ref": {"type": "string"}}, "const": {"$ref": "http://h/"}})),
+        []
+    );
 }
 
 #[test]
@@ -59,7 +95,8 @@ fn every_draft_from_7_on_is_understood() {
         "https://json-schema.org/draft/2019-09/schema",
         "https://json-schema.org/draft/2020-12/schema",
     ] {
-        let schema = json!({"$schema": id, "type": "object", "properties": {"a": {"type": "integer"}}});
+        let schema =
+            json!({"$schema": id, "type": "object", "properties": {"a": {"type": "integer"}}});
         assert_eq!(codes(&schema), [], "{id}");
         assert_eq!(validate(&schema, &json!({"a": 1})), Ok(json!({"a": 1})));
         assert!(validate(&schema, &json!({"a": "x"})).is_err());
@@ -78,15 +115,20 @@ fn defaults_must_fit() {
         codes(&json!({"properties": {"n": {"type": "integer", "default": "x"}}})),
         wrong("/properties/n/default")
     );
-    assert_eq!(codes(&json!({"properties": {"n": {"enum": [1], "default": 1}}})), []);
-    let by_reference =
-        json!({"$defs": {"n": {"type": "integer"}}, "properties": {"n": {"$ref": "#/$defs/n", "default": "x"}}});
+    assert_eq!(
+        codes(&json!({"properties": {"n": {"enum": [1], "default": 1}}})),
+        []
+    );
+    let by_reference = json!({"$defs": {"n": {"type": "integer"}}, "properties": {"n": {"$ref": "#/$defs/n", "default": "x"}}});
     assert_eq!(codes(&by_reference), wrong("/properties/n/default"));
-    assert_eq!(codes(&json!({"properties": {"default": {"type": "integer"}}})), []);
+    assert_eq!(
+        codes(&json!({"properties": {"default": {"type": "integer"}}})),
+        []
+    );
 }
 
 #[test]
-fn all_problems_of_a_call_are_told_at_once() {
+fn all_problems_of_a_call_are_reported_at_once() {
     let schema = json!({
         "type": "object",
         "properties": {"name": {"type": "string"}, "count": {"type": "integer"}, "mode": {"enum": ["a", "b"]},
@@ -94,23 +136,42 @@ fn all_problems_of_a_call_are_told_at_once() {
         "required": ["name"],
         "additionalProperties": false
     });
-    let mut problems =
-        validate(&schema, &json!({"nmae": "x", "count": "3", "mode": "c", "inner": {}, "zzz": 1})).unwrap_err();
+    let mut problems = validate(
+        &schema,
+        &json!({"nmae": "x", "count": "3", "mode": "c", "inner": {}, "zzz": 1}),
+    )
+    .unwrap_err();
     problems.sort_by(|a, b| a.pointer.cmp(&b.pointer));
     assert_eq!(
         problems,
         [
-            problem("/count", "parameter `count` is not of type \"integer\"", None),
+            problem(
+                "/count",
+                "parameter `count` is not of type \"integer\"",
+                None
+            ),
             problem("/inner/x", "missing parameter `inner.x`", None),
-            problem("/mode", "parameter `mode` is not one of \"a\" or \"b\"", None),
+            problem(
+                "/mode",
+                "parameter `mode` is not one of \"a\" or \"b\"",
+                None
+            ),
             problem("/name", "missing parameter `name`", None),
-            problem("/nmae", "unknown parameter `nmae`", Some("did you mean `name`?")),
+            problem(
+                "/nmae",
+                "unknown parameter `nmae`",
+                Some("did you mean `name`?")
+            ),
             problem("/zzz", "unknown parameter `zzz`", None),
         ]
     );
     assert_eq!(
         validate(&schema, &json!([])).unwrap_err(),
-        [problem("", "the parameters is not of type \"object\"", None)]
+        [problem(
+            "",
+            "the parameters is not of type \"object\"",
+            None
+        )]
     );
 }
 
@@ -132,7 +193,10 @@ fn defaults_are_filled_in() {
         validate(&schema, &json!({"b": {}, "list": [{}, {"d": 2}, 3]})),
         Ok(json!({"b": {"c": true}, "list": [{"d": null}, {"d": 2}, 3], "e": 1, "a": "x"}))
     );
-    assert_eq!(validate(&schema, &json!({"a": "y"})), Ok(json!({"a": "y", "e": 1})));
+    assert_eq!(
+        validate(&schema, &json!({"a": "y"})),
+        Ok(json!({"a": "y", "e": 1}))
+    );
     // A default is used as written, so a recursive one ends.
     let endless = json!({"properties": {"a": {"$ref": "#", "default": {}}}});
     assert_eq!(validate(&endless, &json!({})), Ok(json!({"a": {}})));
@@ -147,7 +211,11 @@ fn schemas_that_loop_in_place_are_refused() {
         json!({"$dynamicAnchor": "me", "not": {"$dynamicRef": "#me"}}),
         json!({"$schema": "https://json-schema.org/draft/2019-09/schema", "anyOf": [{"$recursiveRef": "#"}]}),
     ] {
-        assert_eq!(codes(&schema), [(Code::InvalidSchema, String::new())], "{schema}");
+        assert_eq!(
+            codes(&schema),
+            [(Code::InvalidSchema, String::new())],
+            "{schema}"
+        );
         assert!(validate(&schema, &json!({})).is_err());
     }
 }
@@ -167,14 +235,20 @@ fn recursive_schemas_work() {
     assert_eq!(validate(&tree, &value), Ok(value.clone()));
     assert_eq!(
         validate(&tree, &json!({"value": 1, "children": [{}]})).unwrap_err(),
-        [problem("/children/0/value", "missing parameter `children.0.value`", None)]
+        [problem(
+            "/children/0/value",
+            "missing parameter `children.0.value`",
+            None
+        )]
     );
 }
 
 #[test]
 fn hostile_schemas_and_values_are_answered() {
     let chain = |length: usize, step: &dyn Fn(usize) -> Value| {
-        let defs: Map<String, Value> = (0..length).map(|at| (format!("d{at}"), step(at + 1))).collect();
+        let defs: Map<String, Value> = (0..length)
+            .map(|at| (format!("d{at}"), step(at + 1)))
+            .collect();
         let mut schema = json!({"$ref": "#/$defs/d0"});
         schema["$defs"] = Value::Object(defs);
         schema["$defs"][format!("d{length}")] = json!({"type": "integer"});
@@ -187,13 +261,36 @@ fn hostile_schemas_and_values_are_answered() {
     let cases: Vec<(&str, Value, Value)> = vec![
         ("chain", chain(5000, &reference), json!("x")),
         ("long chain", chain(120, &reference), json!("x")),
-        ("doubling", chain(40, &|at| json!({"allOf": [reference(at), reference(at)]})), json!("x")),
-        ("doubling below", chain(40, &|at| json!({"items": {"anyOf": [reference(at), reference(at)]}})), deep(41)),
+        (
+            "doubling",
+            chain(40, &|at| json!({"allOf": [reference(at), reference(at)]})),
+            json!("x"),
+        ),
+        (
+            "doubling below",
+            chain(
+                40,
+                &|at| json!({"items": {"anyOf": [reference(at), reference(at)]}}),
+            ),
+            deep(41),
+        ),
         ("recursive doubling", doubling, deep(60)),
-        ("deep schema", (0..300).fold(json!({}), |inner, _| json!({"not": inner})), json!(1)),
+        (
+            "deep schema",
+            (0..300).fold(json!({}), |inner, _| json!({"not": inner})),
+            json!(1),
+        ),
         ("deep value", json!({"items": {"$ref": "#"}}), deep(100)),
-        ("backtracking", json!({"pattern": "(a+)+$"}), json!(format!("{}b", "a".repeat(50_000)))),
-        ("look-ahead", json!({"pattern": "^(?=(a+)+$)(a|aa)+\\1$"}), json!(format!("{}b", "a".repeat(5_000)))),
+        (
+            "backtracking",
+            json!({"pattern": "(a+)+$"}),
+            json!(format!("{}b", "a".repeat(50_000))),
+        ),
+        (
+            "look-ahead",
+            json!({"pattern": "^(?=(a+)+$)(a|aa)+\\1$"}),
+            json!(format!("{}b", "a".repeat(5_000))),
+        ),
         (
             "patterns",
             json!({"patternProperties": (0..5000).map(|at| (format!("\\w{{400}}{at}"), json!({}))).collect::<Map<_, _>>()}),
@@ -214,14 +311,29 @@ fn hostile_schemas_and_values_are_answered() {
             json!({"$defs": {"n": {"type": "integer"}}, "properties": (0..3000).map(|at| (format!("p{at}"), json!({"$ref": "#/$defs/n", "default": 1}))).collect::<Map<_, _>>()}),
             json!({}),
         ),
-        ("big value", json!({"uniqueItems": true}), json!((0..90_000).collect::<Vec<_>>())),
-        ("too big value", json!({}), json!((0..200_000).collect::<Vec<_>>())),
-        ("big enum", json!({"enum": (0..40_000).collect::<Vec<_>>()}), json!("x")),
+        (
+            "big value",
+            json!({"uniqueItems": true}),
+            json!((0..90_000).collect::<Vec<_>>()),
+        ),
+        (
+            "too big value",
+            json!({}),
+            json!((0..200_000).collect::<Vec<_>>()),
+        ),
+        (
+            "big enum",
+            json!({"enum": (0..40_000).collect::<Vec<_>>()}),
+            json!("x"),
+        ),
     ];
     let answers: Vec<(&str, Vec<&str>, bool)> = cases
         .iter()
         .map(|(name, schema, value)| {
-            let codes = check_schema(schema).iter().map(|problem| problem.code.as_str()).collect();
+            let codes = check_schema(schema)
+                .iter()
+                .map(|problem| problem.code.as_str())
+                .collect();
             (*name, codes, validate(schema, value).is_ok())
         })
         .collect();
@@ -247,7 +359,10 @@ fn hostile_schemas_and_values_are_answered() {
             ("big enum", vec![], false)
         ]
     );
-    assert_eq!(validate(&json!({"pattern": "(a+)+$"}), &json!("aaa")), Ok(json!("aaa")));
+    assert_eq!(
+        validate(&json!({"pattern": "(a+)+$"}), &json!("aaa")),
+        Ok(json!("aaa"))
+    );
 }
 
 #[test]
@@ -288,7 +403,10 @@ fn text_becomes_the_declared_type() {
     ] {
         assert!(convert(text, kind).is_err(), "{text} {kind}");
     }
-    assert_eq!(convert("many", "integer").unwrap_err().to_string(), "`many` is not an integer");
+    assert_eq!(
+        convert("many", "integer").unwrap_err().to_string(),
+        "`many` is not an integer"
+    );
     assert!(convert(&"[".repeat(100_000), "array").is_err());
 }
 
@@ -320,11 +438,14 @@ fn schema() -> impl Strategy<Value = Value> {
     ];
     leaf.prop_recursive(6, 32, 4, |inner| {
         prop_oneof![
-            inner.clone().prop_map(|inner| json!({"type": "object", "properties": {"a": inner.clone(), "b": inner}})),
+            inner.clone().prop_map(
+                |inner| json!({"type": "object", "properties": {"a": inner.clone(), "b": inner}})
+            ),
             inner.clone().prop_map(|inner| json!({"items": inner})),
             inner.clone().prop_map(|inner| json!({"not": inner})),
             (inner.clone(), inner.clone()).prop_map(|(a, b)| json!({"anyOf": [a, b]})),
-            (inner, value()).prop_map(|(inner, default)| json!({"allOf": [inner], "default": default})),
+            (inner, value())
+                .prop_map(|(inner, default)| json!({"allOf": [inner], "default": default})),
         ]
     })
 }
@@ -332,12 +453,17 @@ fn schema() -> impl Strategy<Value = Value> {
 /// Whether all given values are still there.
 fn keeps(completed: &Value, given: &Value) -> bool {
     match (completed, given) {
-        (Value::Object(completed), Value::Object(given)) => {
-            given.iter().all(|(key, given)| completed.get(key).is_some_and(|completed| keeps(completed, given)))
-        }
+        (Value::Object(completed), Value::Object(given)) => given.iter().all(|(key, given)| {
+            completed
+                .get(key)
+                .is_some_and(|completed| keeps(completed, given))
+        }),
         (Value::Array(completed), Value::Array(given)) => {
             completed.len() == given.len()
-                && completed.iter().zip(given).all(|(completed, given)| keeps(completed, given))
+                && completed
+                    .iter()
+                    .zip(given)
+                    .all(|(completed, given)| keeps(completed, given))
         }
         _ => completed == given,
     }
@@ -366,8 +492,14 @@ fn plain_schema() -> impl Strategy<Value = Value> {
         ("additionalProperties", json!(false)),
         ("items", json!({"type": "string", "default": 3})),
     ]);
-    let leaf = prop::collection::vec(pairs, 0..5)
-        .prop_map(|pairs| Value::Object(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()));
+    let leaf = prop::collection::vec(pairs, 0..5).prop_map(|pairs| {
+        Value::Object(
+            pairs
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect(),
+        )
+    });
     leaf.prop_recursive(3, 12, 3, |inner| {
         prop::collection::vec(("[ab]", inner), 0..3)
             .prop_map(|pairs| json!({"type": "object", "properties": pairs.into_iter().collect::<Map<_, _>>()}))

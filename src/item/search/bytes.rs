@@ -14,9 +14,9 @@ const PRESENT: u8 = 1;
 const UNKNOWN: u8 = 2;
 
 #[derive(Debug, Default)]
-pub(super) struct Writer(pub(super) Vec<u8>);
+pub(super) struct ByteWriter(pub(super) Vec<u8>);
 
-impl Writer {
+impl ByteWriter {
     pub(super) fn position(&self) -> u64 {
         self.0.len() as u64
     }
@@ -31,7 +31,8 @@ impl Writer {
 
     /// A count; it always fits because the counted items are in memory.
     pub(super) fn count(&mut self, value: usize) {
-        self.0.extend(u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes());
+        self.0
+            .extend(u32::try_from(value).unwrap_or(u32::MAX).to_le_bytes());
     }
 
     pub(super) fn number(&mut self, value: u64) {
@@ -66,7 +67,14 @@ impl Writer {
             FileStat::Present(_) => PRESENT,
             FileStat::Unknown => UNKNOWN,
         });
-        let Footprint { size, modified, changed, inode, device, mode } = stat.footprint().copied().unwrap_or_default();
+        let Footprint {
+            size,
+            modified,
+            changed,
+            inode,
+            device,
+            mode,
+        } = stat.footprint().copied().unwrap_or_default();
         self.number(size);
         self.signed(modified);
         self.signed(changed);
@@ -77,14 +85,18 @@ impl Writer {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'b> {
+pub(super) struct ByteReader<'b> {
     bytes: &'b [u8],
 }
 
-impl<'b> Reader<'b> {
+impl<'b> ByteReader<'b> {
     pub(super) fn at(bytes: &'b [u8], position: u64) -> Self {
-        let rest = usize::try_from(position).ok().and_then(|position| bytes.get(position..));
-        Self { bytes: rest.unwrap_or_default() }
+        let rest = usize::try_from(position)
+            .ok()
+            .and_then(|position| bytes.get(position..));
+        Self {
+            bytes: rest.unwrap_or_default(),
+        }
     }
 
     pub(super) fn range(&self, at: u32, length: u32) -> Option<&'b [u8]> {
@@ -124,7 +136,10 @@ impl<'b> Reader<'b> {
         self.array().map(i64::from_le_bytes)
     }
 
-    #[expect(clippy::option_option, reason = "what is missing in the bytes is not what was left out on purpose")]
+    #[expect(
+        clippy::option_option,
+        reason = "what is missing in the bytes is not what was left out on purpose"
+    )]
     pub(super) fn maybe(&mut self) -> Option<Option<i64>> {
         let is_there = self.byte()? == 1;
         let value = self.signed()?;
@@ -141,7 +156,8 @@ impl<'b> Reader<'b> {
     }
 
     pub(super) fn path(&mut self) -> Option<&'b Path> {
-        self.bytes().map(|bytes| Path::new(OsStr::from_bytes(bytes)))
+        self.bytes()
+            .map(|bytes| Path::new(OsStr::from_bytes(bytes)))
     }
 
     pub(super) fn owned_path(&mut self) -> Option<PathBuf> {

@@ -14,10 +14,10 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, utim
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use super::bytes::{Reader, Writer};
-use super::image::{FORMAT, Image};
+use super::bytes::{ByteReader, ByteWriter};
+use super::image::{FORMAT, SearchImage};
+use crate::encoding::hex;
 use crate::item::file_stat::{FileStat, Links};
-use crate::item::signature::hex;
 use crate::item::source::open_regular;
 use crate::item::store::Roots;
 
@@ -43,25 +43,35 @@ impl CacheFile {
     /// The file for the index of some folders, or why there is none.
     pub(super) fn of(roots: &Roots, cache: Option<Cache<'_>>) -> Result<Self, &'static str> {
         let cache = cache.ok_or("there is no folder for it")?;
-        if roots.project.as_ref().is_some_and(|project| cache.folder.starts_with(project)) {
+        if roots
+            .project
+            .as_ref()
+            .is_some_and(|project| cache.folder.starts_with(project))
+        {
             return Err("there is no folder for it outside the project");
         }
         let program = FileStat::of(cache.program, Links::Followed);
         if program.footprint().is_none() {
             return Err("it cannot be said which program makes it");
         }
-        Ok(Self { file: folder(cache.folder).join(file_name(roots)), program })
+        Ok(Self {
+            file: folder(cache.folder).join(file_name(roots)),
+            program,
+        })
     }
 
     /// Reads the stored index if this user owns it: other users could put anything there.
-    pub(super) fn take(&self) -> Option<Image> {
+    pub(super) fn take(&self) -> Option<SearchImage> {
         if !self.file.parent().is_some_and(is_own) || !is_own(&self.file) {
             return None;
         }
         let image = open(&self.file)?;
         // The last use, for the cleanup. If this fails, the index is only rebuilt earlier.
         let at = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
-        let used = Timestamps { last_access: at(UTIME_OMIT), last_modification: at(UTIME_NOW) };
+        let used = Timestamps {
+            last_access: at(UTIME_OMIT),
+            last_modification: at(UTIME_NOW),
+        };
         let _ = utimensat(CWD, &self.file, &used, AtFlags::SYMLINK_NOFOLLOW);
         Some(image)
     }
@@ -79,7 +89,7 @@ impl CacheFile {
     }
 
     /// Replaces the old index atomically.
-    pub(super) fn keep(&self, mut draft: NamedTempFile, image: &Image) -> io::Result<()> {
+    pub(super) fn keep(&self, mut draft: NamedTempFile, image: &SearchImage) -> io::Result<()> {
         let parts = image.parts();
         if parts.iter().map(|part| part.len() as u64).sum::<u64>() > MAX_KEPT {
             return Err(io::Error::other("it is too large"));
@@ -93,8 +103,8 @@ impl CacheFile {
 }
 
 /// The start of the key: for which program and folders an index was made.
-pub(super) fn label(cache_file: Option<&CacheFile>, roots: &Roots) -> Writer {
-    let mut out = Writer::default();
+pub(super) fn label(cache_file: Option<&CacheFile>, roots: &Roots) -> ByteWriter {
+    let mut out = ByteWriter::default();
     out.number(u64::from(FORMAT));
     out.stat(&cache_file.map_or(FileStat::Absent, |cache_file| cache_file.program));
     for root in [&roots.project, &roots.user] {
@@ -105,8 +115,8 @@ pub(super) fn label(cache_file: Option<&CacheFile>, roots: &Roots) -> Writer {
 }
 
 /// The project of an index, from its key.
-fn project(image: &Image) -> Option<PathBuf> {
-    let mut label = Reader::at(&image.facts.key, 0);
+fn project(image: &SearchImage) -> Option<PathBuf> {
+    let mut label = ByteReader::at(&image.facts.key, 0);
     if label.number()? != u64::from(FORMAT) {
         return None;
     }
@@ -122,18 +132,26 @@ pub fn unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
         return Vec::new();
     }
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|file| is_unused(file, before)).collect();
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|file| is_unused(file, before))
+        .collect();
     files.sort();
     files
 }
 
 /// Removes them and returns the removed ones.
 pub fn remove_unused(cache: &Path, before: SystemTime) -> Vec<PathBuf> {
-    unused(cache, before).into_iter().filter(|file| fs::remove_file(file).is_ok()).collect()
+    unused(cache, before)
+        .into_iter()
+        .filter(|file| fs::remove_file(file).is_ok())
+        .collect()
 }
 
 fn is_unused(file: &Path, before: SystemTime) -> bool {
-    let Ok(found) = file.symlink_metadata() else { return false };
+    let Ok(found) = file.symlink_metadata() else {
+        return false;
+    };
     if !found.is_file() || !is_own(file) {
         return false;
     }
@@ -144,9 +162,13 @@ fn is_unused(file: &Path, before: SystemTime) -> bool {
     found.modified().is_ok_and(|time| time < before) || is_orphan()
 }
 
-fn open(path: &Path) -> Option<Image> {
+fn open(path: &Path) -> Option<SearchImage> {
     let (file, length) = open_regular(path).ok()?;
-    if length > MAX_KEPT { None } else { Image::read(file, length) }
+    if length > MAX_KEPT {
+        None
+    } else {
+        SearchImage::read(file, length)
+    }
 }
 
 fn folder(cache: &Path) -> PathBuf {
@@ -157,7 +179,11 @@ fn folder(cache: &Path) -> PathBuf {
 fn file_name(roots: &Roots) -> String {
     let mut digest = Sha256::new();
     for root in [&roots.project, &roots.user] {
-        digest.update(root.as_ref().map(|root| root.as_os_str().as_encoded_bytes()).unwrap_or_default());
+        digest.update(
+            root.as_ref()
+                .map(|root| root.as_os_str().as_encoded_bytes())
+                .unwrap_or_default(),
+        );
         digest.update([0]);
     }
     let name = digest.finalize();
@@ -166,5 +192,6 @@ fn file_name(roots: &Roots) -> String {
 
 fn is_own(path: &Path) -> bool {
     let user = rustix::process::geteuid().as_raw();
-    path.symlink_metadata().is_ok_and(|it| it.uid() == user && !it.is_symlink())
+    path.symlink_metadata()
+        .is_ok_and(|it| it.uid() == user && !it.is_symlink())
 }

@@ -15,7 +15,7 @@ use super::words::words;
 use crate::item::directive::{Directive, StepAction};
 use crate::item::node::Node;
 use crate::item::signature::Integrity;
-use crate::item::store::{Content, Item, ItemKind, Layer, Roots};
+use crate::item::store::{Item, ItemContent, ItemKind, Layer, Roots};
 
 /// In bytes.
 const MAX_DESCRIPTION: usize = 4_000;
@@ -52,7 +52,7 @@ pub(super) type Strength = u16;
 pub(super) const STEPS: u16 = 10_000;
 
 /// A part of an item that contains words.
-struct Field {
+struct SearchField {
     /// The minimum weight of a word in it.
     least: f64,
     /// The bonus for short fields and repeated words.
@@ -67,12 +67,32 @@ const CATEGORY: usize = 2;
 const DESCRIPTION: usize = 3;
 const BODY: usize = 4;
 
-const FIELDS: [Field; terms::FIELDS] = [
-    Field { least: 0.84, more: 0.12, long: 4.0 },
-    Field { least: 0.62, more: 0.16, long: 8.0 },
-    Field { least: 0.50, more: 0.10, long: 4.0 },
-    Field { least: 0.34, more: 0.14, long: 20.0 },
-    Field { least: 0.16, more: 0.14, long: 400.0 },
+const FIELDS: [SearchField; terms::FIELDS] = [
+    SearchField {
+        least: 0.84,
+        more: 0.12,
+        long: 4.0,
+    },
+    SearchField {
+        least: 0.62,
+        more: 0.16,
+        long: 8.0,
+    },
+    SearchField {
+        least: 0.50,
+        more: 0.10,
+        long: 4.0,
+    },
+    SearchField {
+        least: 0.34,
+        more: 0.14,
+        long: 20.0,
+    },
+    SearchField {
+        least: 0.16,
+        more: 0.14,
+        long: 400.0,
+    },
 ];
 
 /// How far further fields with the same word raise the best one towards 1.
@@ -104,17 +124,17 @@ pub(super) fn shown_path(roots: &Roots, file: &Path) -> String {
 /// The description of an item.
 pub(super) fn description(item: &Item) -> &str {
     match &item.content {
-        Content::Tool(tool) => &tool.manifest.description,
-        Content::Directive(directive) => &directive.description,
-        Content::Knowledge(entry) => &entry.title,
+        ItemContent::Tool(tool) => &tool.manifest.description,
+        ItemContent::Directive(directive) => &directive.description,
+        ItemContent::Knowledge(entry) => &entry.title,
     }
 }
 
 fn tags(item: &Item) -> &[String] {
     match &item.content {
-        Content::Tool(tool) => &tool.manifest.tags,
-        Content::Directive(directive) => &directive.tags,
-        Content::Knowledge(entry) => &entry.tags,
+        ItemContent::Tool(tool) => &tool.manifest.tags,
+        ItemContent::Directive(directive) => &directive.tags,
+        ItemContent::Knowledge(entry) => &entry.tags,
     }
 }
 
@@ -124,7 +144,10 @@ fn tool_type(item: &Item) -> Option<String> {
     if !manifest.tool_type.is_empty() {
         return Some(manifest.tool_type.clone());
     }
-    serde_json::to_value(manifest.kind).ok()?.as_str().map(str::to_owned)
+    serde_json::to_value(manifest.kind)
+        .ok()?
+        .as_str()
+        .map(str::to_owned)
 }
 
 /// The strength of a word: that of its best field, raised a little by the others.
@@ -142,7 +165,11 @@ fn strength(counts: &Counts, lengths: &Counts) -> Strength {
         best = best.max(strength);
     }
     let lifted = best + (1.0 - best) * LIFT * (1.0 - without);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 10,000")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 10,000"
+    )]
     let steps = (lifted * f64::from(STEPS)).round() as u16;
     steps
 }
@@ -160,21 +187,29 @@ fn terms(item: &Item) -> Terms {
     }
     tally.add(CATEGORY, &item.category, MAX_DESCRIPTION);
     match &item.content {
-        Content::Tool(tool) => {
+        ItemContent::Tool(tool) => {
             let manifest = &tool.manifest;
-            tally.add(TITLE, manifest.name.as_deref().unwrap_or_default(), MAX_DESCRIPTION);
+            tally.add(
+                TITLE,
+                manifest.name.as_deref().unwrap_or_default(),
+                MAX_DESCRIPTION,
+            );
             tally.add(DESCRIPTION, &manifest.description, MAX_DESCRIPTION);
             tally.add(BODY, &manifest.commands.join(" "), MAX_BODY);
         }
-        Content::Directive(directive) => {
+        ItemContent::Directive(directive) => {
             tally.add(DESCRIPTION, &directive.description, MAX_DESCRIPTION);
             tally.add(BODY, &steps_text(directive), MAX_BODY);
         }
-        Content::Knowledge(entry) => {
+        ItemContent::Knowledge(entry) => {
             tally.add(TITLE, &entry.title, MAX_DESCRIPTION);
             tally.add(
                 DESCRIPTION,
-                entry.fields.find("description").and_then(Node::as_text).unwrap_or_default(),
+                entry
+                    .fields
+                    .find("description")
+                    .and_then(Node::as_text)
+                    .unwrap_or_default(),
                 MAX_DESCRIPTION,
             );
             tally.add(BODY, &entry.entry_type, MAX_DESCRIPTION);
@@ -210,9 +245,9 @@ fn steps_text(directive: &Directive) -> String {
 fn date(item: &Item) -> Option<i64> {
     let said = DATES.iter().find_map(|key| {
         let written = match &item.content {
-            Content::Tool(tool) => tool.node.find(key)?.scalar(),
-            Content::Knowledge(entry) => entry.fields.find(key)?.scalar(),
-            Content::Directive(directive) => {
+            ItemContent::Tool(tool) => tool.node.find(key)?.scalar(),
+            ItemContent::Knowledge(entry) => entry.fields.find(key)?.scalar(),
+            ItemContent::Directive(directive) => {
                 let mut elements = directive.notes.iter().chain(&directive.unknown);
                 let element = elements.find(|element| element.path.rsplit('/').next() == Some(key));
                 element.map(|element| without_tags(&element.content))
@@ -227,15 +262,27 @@ fn date(item: &Item) -> Option<i64> {
 }
 
 fn without_tags(content: &str) -> String {
-    content.split('<').map(|part| part.rsplit('>').next().unwrap_or_default()).collect()
+    content
+        .split('<')
+        .map(|part| part.rsplit('>').next().unwrap_or_default())
+        .collect()
 }
 
 /// A date or time in seconds; without a zone it is UTC.
 fn parse_date(text: &str) -> Option<i64> {
-    let zoned = |time: DateTime| time.to_zoned(TimeZone::UTC).ok().map(|time| time.timestamp());
-    let moment =
-        text.parse::<Timestamp>().ok().or_else(|| text.parse::<DateTime>().ok().and_then(zoned)).or_else(|| {
-            text.parse::<Date>().ok().and_then(|date| zoned(date.to_datetime(jiff::civil::Time::midnight())))
+    let zoned = |time: DateTime| {
+        time.to_zoned(TimeZone::UTC)
+            .ok()
+            .map(|time| time.timestamp())
+    };
+    let moment = text
+        .parse::<Timestamp>()
+        .ok()
+        .or_else(|| text.parse::<DateTime>().ok().and_then(zoned))
+        .or_else(|| {
+            text.parse::<Date>()
+                .ok()
+                .and_then(|date| zoned(date.to_datetime(jiff::civil::Time::midnight())))
         });
     moment.map(Timestamp::as_second)
 }
@@ -252,7 +299,10 @@ mod tests {
             let (mut once, mut often) = ([0; 5], [0; 5]);
             once[field] = 1;
             often[field + 1] = 1_000;
-            assert!(strength(&once, &lengths) > strength(&often, &most), "field {field}");
+            assert!(
+                strength(&once, &lengths) > strength(&often, &most),
+                "field {field}"
+            );
         }
         assert!(strength(&[9, 9, 9, 9, 9], &most) < 10_000);
     }
@@ -264,6 +314,9 @@ mod tests {
         assert_eq!(parse_date("2026-01-28 12:00"), Some(1_769_601_600));
         assert_eq!(parse_date("2026-01-28"), Some(1_769_558_400));
         assert_eq!(parse_date("yesterday"), None);
-        assert_eq!(without_tags("<updated_at>2026-01-28</updated_at>"), "2026-01-28");
+        assert_eq!(
+            without_tags("<updated_at>2026-01-28</updated_at>"),
+            "2026-01-28"
+        );
     }
 }

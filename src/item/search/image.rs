@@ -1,19 +1,19 @@
 //! An index as bytes: documents, words with their positions, and the source files.
 //!
-//! The same [`Image`] is searched in memory and stored on disk, so that a new and a stored index
+//! The same [`SearchImage`] is searched in memory and stored on disk, so that a new and a stored index
 //! rank in the same way. Opening a stored image reads its contents: the words, and the part of each
-//! document that ranking needs for all of them. Everything else is in [`Rows`], read on demand. Any
+//! document that ranking needs for all of them. Everything else is in [`SearchRows`], read on demand. Any
 //! change of this format or of the weights needs a new [`FORMAT`].
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{ByteReader, ByteWriter};
 use super::document::{Document, Strength};
 use super::likeness::letters;
 use super::record::{FolderRecord, layer_code, layer_of};
-use super::rows::{Row, Rows, checksum, read_range};
+use super::rows::{RowLocation, SearchRows, checksum, read_range};
 use super::terms::Terms;
 use crate::item::store::{ItemKind, Layer};
 
@@ -42,22 +42,22 @@ pub(super) struct Facts {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Image {
-    rows: Rows,
+pub(super) struct SearchImage {
+    rows: SearchRows,
     /// Where the rows end and the contents begin.
     end: u64,
     contents: Vec<u8>,
     pub(super) facts: Facts,
-    looks: Section,
-    records: Section,
-    heads: Section,
-    details: Section,
-    terms: Section,
+    looks: ImageSection,
+    records: ImageSection,
+    heads: ImageSection,
+    details: ImageSection,
+    terms: ImageSection,
     texts: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Section {
+struct ImageSection {
     at: u64,
     count: u64,
 }
@@ -73,7 +73,7 @@ pub(super) struct View<'i> {
     pub(super) name: &'i str,
     pub(super) category: &'i str,
     pub(super) tool_type: Option<&'i str>,
-    tags: Reader<'i>,
+    tags: ByteReader<'i>,
 }
 
 /// The part of a document that only results show.
@@ -87,17 +87,22 @@ pub(super) struct Details {
 pub(super) struct Term<'i> {
     word: &'i [u8],
     pub(super) letters: u32,
-    mentions: Row,
+    mentions: RowLocation,
 }
 
-impl Image {
+impl SearchImage {
     pub(super) fn build(facts: Facts, documents: &[Document], folders: &[FolderRecord]) -> Self {
-        let mut out = Writer(MAGIC.to_vec());
+        let mut out = ByteWriter(MAGIC.to_vec());
         // The rest of the header is written at the end.
         out.0.resize(HEADER, 0);
-        let mut contents = Writer::default();
+        let mut contents = ByteWriter::default();
         let looks = table(&mut out, &mut contents, folders, FolderRecord::write_looks);
-        let records = table(&mut out, &mut contents, folders, FolderRecord::write_records);
+        let records = table(
+            &mut out,
+            &mut contents,
+            folders,
+            FolderRecord::write_records,
+        );
         let details = table(&mut out, &mut contents, documents, write_details);
         let heads = write_heads(&mut contents, documents);
         let (terms, texts) = write_terms(&mut out, &mut contents, documents);
@@ -119,13 +124,24 @@ impl Image {
         if let Some(place) = out.0.get_mut(MAGIC.len()..HEADER) {
             place.copy_from_slice(&bytes);
         }
-        Self { rows: Rows::held(out.0), end, contents, facts, looks, records, heads, details, terms, texts }
+        Self {
+            rows: SearchRows::held(out.0),
+            end,
+            contents,
+            facts,
+            looks,
+            records,
+            heads,
+            details,
+            terms,
+            texts,
+        }
     }
 
     /// Opens a stored file; `None` if it is not a complete image.
     pub(super) fn read(file: File, length: u64) -> Option<Self> {
         let header = read_range(&file, 0, HEADER as u64)?;
-        let mut reader = Reader::at(header.strip_prefix(MAGIC)?, 0);
+        let mut reader = ByteReader::at(header.strip_prefix(MAGIC)?, 0);
         let (end, size, sum) = (reader.number()?, reader.number()?, reader.number()?);
         if end.checked_add(size)? != length {
             return None;
@@ -134,18 +150,35 @@ impl Image {
         if u64::from(checksum(&contents)) != sum {
             return None;
         }
-        let last = Reader::at(&contents, size.checked_sub(8)?).number()?;
-        let mut reader = Reader::at(&contents, last);
+        let last = ByteReader::at(&contents, size.checked_sub(8)?).number()?;
+        let mut reader = ByteReader::at(&contents, last);
         let facts = Facts {
             key: reader.bytes()?.to_vec(),
             moment: reader.signed()?,
             broken: reader.number()?,
             is_provable: reader.byte()? == 1,
         };
-        let mut section = || Some(Section { at: reader.number()?, count: reader.number()? });
-        let (looks, records, heads, details, terms) = (section()?, section()?, section()?, section()?, section()?);
+        let mut section = || {
+            Some(ImageSection {
+                at: reader.number()?,
+                count: reader.number()?,
+            })
+        };
+        let (looks, records, heads, details, terms) =
+            (section()?, section()?, section()?, section()?, section()?);
         let texts = reader.number()?;
-        Some(Self { rows: Rows::kept(file), end, contents, facts, looks, records, heads, details, terms, texts })
+        Some(Self {
+            rows: SearchRows::kept(file),
+            end,
+            contents,
+            facts,
+            looks,
+            records,
+            heads,
+            details,
+            terms,
+            texts,
+        })
     }
 
     /// The bytes to store.
@@ -171,15 +204,18 @@ impl Image {
         if u64::from(number) >= self.heads.count {
             return None;
         }
-        let at = Reader::at(&self.contents, self.heads.at + u64::from(number) * 8).number()?;
-        View::read(number, &mut Reader::at(&self.contents, at))
+        let at = ByteReader::at(&self.contents, self.heads.at + u64::from(number) * 8).number()?;
+        View::read(number, &mut ByteReader::at(&self.contents, at))
     }
 
     pub(super) fn details(&self, view: &View<'_>) -> Details {
         let bytes = self.row(self.details, u64::from(view.number));
-        let mut reader = Reader::at(&bytes, 0);
+        let mut reader = ByteReader::at(&bytes, 0);
         let mut text = || reader.text().unwrap_or_default().to_owned();
-        Details { description: text(), path: text() }
+        Details {
+            description: text(),
+            path: text(),
+        }
     }
 
     pub(super) fn folder_count(&self) -> u64 {
@@ -195,25 +231,32 @@ impl Image {
     pub(super) fn to_folders(&self) -> Option<Vec<FolderRecord>> {
         let folder = |number| {
             let (looks, records) = (self.row(self.looks, number), self.row(self.records, number));
-            FolderRecord::read(&mut Reader::at(&looks, 0), &mut Reader::at(&records, 0))
+            FolderRecord::read(
+                &mut ByteReader::at(&looks, 0),
+                &mut ByteReader::at(&records, 0),
+            )
         };
         (0..self.looks.count).map(folder).collect()
     }
 
     /// Sorted.
     pub(super) fn terms(&self) -> impl Iterator<Item = Term<'_>> {
-        let texts = Reader::at(&self.contents, self.texts);
-        let mut rows = Reader::at(&self.contents, self.terms.at);
+        let texts = ByteReader::at(&self.contents, self.texts);
+        let mut rows = ByteReader::at(&self.contents, self.terms.at);
         (0..self.terms.count).map_while(move |_| {
             let word = texts.range(rows.count()?, rows.count()?)?;
-            Some(Term { word, letters: rows.count()?, mentions: Row::from_table(&mut rows)? })
+            Some(Term {
+                word,
+                letters: rows.count()?,
+                mentions: RowLocation::from_table(&mut rows)?,
+            })
         })
     }
 
     /// Calls `found` for each document that contains a word, with the word's strength there.
     pub(super) fn each_mention(&self, term: &Term<'_>, mut found: impl FnMut(u32, Strength)) {
         let bytes = self.rows.read(term.mentions);
-        let mut reader = Reader::at(&bytes, 0);
+        let mut reader = ByteReader::at(&bytes, 0);
         for _ in 0..term.mentions.count(MENTION) {
             if let (Some(number), Some(strength)) = (reader.count(), reader.short()) {
                 found(number, strength);
@@ -224,12 +267,16 @@ impl Image {
     /// Every document with its words; `None` if one cannot be read.
     pub(super) fn to_documents(&self) -> Option<Vec<Document>> {
         let count = u32::try_from(self.heads.count).unwrap_or(u32::MAX);
-        let mut documents: Vec<Document> =
-            (0..count).map(|number| Some(self.to_document(&self.document(number)?))).collect::<Option<_>>()?;
+        let mut documents: Vec<Document> = (0..count)
+            .map(|number| Some(self.to_document(&self.document(number)?)))
+            .collect::<Option<_>>()?;
         for term in self.terms() {
             let word = term.word()?;
             self.each_mention(&term, |number, strength| {
-                if let Some(document) = usize::try_from(number).ok().and_then(|number| documents.get_mut(number)) {
+                if let Some(document) = usize::try_from(number)
+                    .ok()
+                    .and_then(|number| documents.get_mut(number))
+                {
                     document.terms.push(word, strength);
                 }
             });
@@ -254,14 +301,19 @@ impl Image {
         }
     }
 
-    fn row(&self, section: Section, number: u64) -> Cow<'_, [u8]> {
-        let mut table = Reader::at(&self.contents, section.at + number.min(section.count) * Row::SIZE);
-        Row::from_table(&mut table).map(|row| self.rows.read(row)).unwrap_or_default()
+    fn row(&self, section: ImageSection, number: u64) -> Cow<'_, [u8]> {
+        let mut table = ByteReader::at(
+            &self.contents,
+            section.at + number.min(section.count) * RowLocation::SIZE,
+        );
+        RowLocation::from_table(&mut table)
+            .map(|row| self.rows.read(row))
+            .unwrap_or_default()
     }
 }
 
 impl<'i> View<'i> {
-    fn read(number: u32, reader: &mut Reader<'i>) -> Option<Self> {
+    fn read(number: u32, reader: &mut ByteReader<'i>) -> Option<Self> {
         let layer = layer_of(reader.byte()?);
         let kind = match reader.byte()? {
             0 => ItemKind::Tool,
@@ -272,7 +324,17 @@ impl<'i> View<'i> {
         let (name, category) = (reader.text()?, reader.text()?);
         let has_type = reader.byte()? == 1;
         let tool_type = Some(reader.text()?).filter(|_| has_type);
-        Some(Self { number, layer, kind, date, file_date, name, category, tool_type, tags: *reader })
+        Some(Self {
+            number,
+            layer,
+            kind,
+            date,
+            file_date,
+            name,
+            category,
+            tool_type,
+            tags: *reader,
+        })
     }
 
     pub(super) fn tags(&self) -> impl Iterator<Item = &'i str> {
@@ -289,7 +351,7 @@ impl<'i> Term<'i> {
 }
 
 /// Writes the part of each document that is read with the image, and the table of its positions.
-fn write_heads(contents: &mut Writer, documents: &[Document]) -> Section {
+fn write_heads(contents: &mut ByteWriter, documents: &[Document]) -> ImageSection {
     let mut places = Vec::with_capacity(documents.len());
     for document in documents {
         places.push(contents.position());
@@ -314,35 +376,53 @@ fn write_heads(contents: &mut Writer, documents: &[Document]) -> Section {
     for place in &places {
         contents.number(*place);
     }
-    Section { at, count: places.len() as u64 }
+    ImageSection {
+        at,
+        count: places.len() as u64,
+    }
 }
 
-fn write_details(document: &Document, out: &mut Writer) {
+fn write_details(document: &Document, out: &mut ByteWriter) {
     out.text(&document.description);
     out.text(&document.path);
 }
 
 /// Writes rows, and a table of their positions into the contents.
-fn table<T>(out: &mut Writer, contents: &mut Writer, rows: &[T], write: impl Fn(&T, &mut Writer)) -> Section {
+fn table<T>(
+    out: &mut ByteWriter,
+    contents: &mut ByteWriter,
+    rows: &[T],
+    write: impl Fn(&T, &mut ByteWriter),
+) -> ImageSection {
     let at = contents.position();
     for row in rows {
         let position = out.position();
         write(row, out);
-        Row::since(position, out).write(contents);
+        RowLocation::since(position, out).write(contents);
     }
-    Section { at, count: rows.len() as u64 }
+    ImageSection {
+        at,
+        count: rows.len() as u64,
+    }
 }
 
 /// Writes the mentions of each word, and all words into the contents.
-fn write_terms(out: &mut Writer, contents: &mut Writer, documents: &[Document]) -> (Section, u64) {
+fn write_terms(
+    out: &mut ByteWriter,
+    contents: &mut ByteWriter,
+    documents: &[Document],
+) -> (ImageSection, u64) {
     // Starting threads takes longer than sorting a few words.
     let (mut all, odd) = match documents.len() {
         ..FEW => (invert(documents, |_| true), Vec::new()),
-        _ => rayon::join(|| invert(documents, is_even), || invert(documents, |word| !is_even(word))),
+        _ => rayon::join(
+            || invert(documents, is_even),
+            || invert(documents, |word| !is_even(word)),
+        ),
     };
     all.extend(odd);
     all.sort_unstable_by_key(|(word, _)| *word);
-    let mut texts = Writer::default();
+    let mut texts = ByteWriter::default();
     let at = contents.position();
     for (word, mentions) in &all {
         let position = out.position();
@@ -353,17 +433,23 @@ fn write_terms(out: &mut Writer, contents: &mut Writer, documents: &[Document]) 
         contents.count(texts.0.len());
         contents.count(word.len());
         contents.0.extend(letters(word).to_le_bytes());
-        Row::since(position, out).write(contents);
+        RowLocation::since(position, out).write(contents);
         texts.0.extend(word.as_bytes());
     }
-    let section = Section { at, count: all.len() as u64 };
+    let section = ImageSection {
+        at,
+        count: all.len() as u64,
+    };
     let at = contents.position();
     contents.0.extend(texts.0);
     (section, at)
 }
 
 /// The mentions of some words, in the order of the documents.
-fn invert(documents: &[Document], is_wanted: impl Fn(&str) -> bool) -> Vec<(&str, Vec<(u32, Strength)>)> {
+fn invert(
+    documents: &[Document],
+    is_wanted: impl Fn(&str) -> bool,
+) -> Vec<(&str, Vec<(u32, Strength)>)> {
     // Documents come in order, so only the words have to be sorted, not their mentions.
     let mut by_word: HashMap<&str, Vec<(u32, Strength)>> = HashMap::new();
     for (number, document) in (0..).zip(documents) {
@@ -376,5 +462,7 @@ fn invert(documents: &[Document], is_wanted: impl Fn(&str) -> bool) -> Vec<(&str
 
 /// Splits the words into two halves for two threads.
 fn is_even(word: &str) -> bool {
-    word.bytes().fold(word.len(), |sum, byte| sum.wrapping_add(usize::from(byte))).is_multiple_of(2)
+    word.bytes()
+        .fold(word.len(), |sum, byte| sum.wrapping_add(usize::from(byte)))
+        .is_multiple_of(2)
 }

@@ -1,6 +1,6 @@
 //! An index of the items on disk that is always up to date.
 //!
-//! [`Index::open`] opens a stored index and [`Index::refresh`] updates it: if nothing changed, each
+//! [`SearchIndex::open`] opens a stored index and [`SearchIndex::refresh`] updates it: if nothing changed, each
 //! folder and file is only examined, and only changed files are read. A file with the same metadata
 //! is trusted if it was last changed well before it was read; otherwise its content is compared. A
 //! stored index that cannot be used is silently rebuilt.
@@ -14,20 +14,21 @@ use rustix::fs::{Mode, OFlags};
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use super::bytes::Reader;
+use super::bytes::ByteReader;
 use super::cache_file::{self, Cache, CacheFile};
 use super::document::Document;
-use super::image::{Facts, Image};
-use super::reading::{self, Around, Known, Reading};
+use super::image::{Facts, SearchImage};
+use super::reading::{self, FileSurroundings, KnownEntry, ReadEntry};
 use super::record::{EntryRecord, EntryState, FolderRecord};
 use super::{Query, Results, ranking};
 use crate::item::extractor::Extractor;
 use crate::item::file_stat::{FileStat, Links};
 use crate::item::finding::Strength;
 use crate::item::source::{files_below, leaves, read_bytes};
-use crate::item::store::walk::{self, Candidate, Listing};
+use crate::item::store::walk::{self, FileCandidate, StoreListing};
 use crate::item::store::{Layer, Roots, builtin_items, load};
 use crate::item::wording::nearest;
+use crate::system_call::open;
 
 /// In bytes of a rules file.
 const MAX_RULES: u64 = 1 << 20;
@@ -37,11 +38,11 @@ const FEW: usize = 64;
 const SHARE: usize = 128;
 
 #[derive(Clone, Debug)]
-pub struct Index {
+pub struct SearchIndex {
     roots: Roots,
     /// Where it is stored, or why it is not.
     cache_file: Result<CacheFile, &'static str>,
-    image: Image,
+    image: SearchImage,
     note: String,
 }
 
@@ -53,13 +54,18 @@ pub enum Freshness {
     Renewed,
 }
 
-impl Index {
+impl SearchIndex {
     /// Opens the index of some folders and updates it.
     pub fn open(roots: Roots, cache: Option<Cache<'_>>) -> Self {
         let cache_file = CacheFile::of(&roots, cache);
         let kept = cache_file.as_ref().ok().and_then(CacheFile::take);
-        let image = kept.unwrap_or_else(|| Image::build(Facts::default(), &[], &[]));
-        let mut index = Self { roots, cache_file, image, note: String::new() };
+        let image = kept.unwrap_or_else(|| SearchImage::build(Facts::default(), &[], &[]));
+        let mut index = Self {
+            roots,
+            cache_file,
+            image,
+            note: String::new(),
+        };
         index.look();
         index
     }
@@ -102,7 +108,12 @@ impl Index {
         self.image.facts.key == key && !self.image.is_damaged() && is_current(&self.image)
     }
 
-    fn renew(&mut self, key: Vec<u8>, moment: i64, draft: Option<std::io::Result<NamedTempFile>>) -> Freshness {
+    fn renew(
+        &mut self,
+        key: Vec<u8>,
+        moment: i64,
+        draft: Option<std::io::Result<NamedTempFile>>,
+    ) -> Freshness {
         let renewed = rebuild(&self.roots, &self.image, key, moment);
         self.note = format!("{} of {} files were read", renewed.read, renewed.files);
         if renewed.is_same {
@@ -110,7 +121,9 @@ impl Index {
         }
         self.image = renewed.image;
         let kept = match &self.cache_file {
-            Ok(place) => draft.unwrap_or_else(|| place.start_draft()).and_then(|draft| place.keep(draft, &self.image)),
+            Ok(place) => draft
+                .unwrap_or_else(|| place.start_draft())
+                .and_then(|draft| place.keep(draft, &self.image)),
             Err(reason) => Err(std::io::Error::other(*reason)),
         };
         if let Err(err) = kept {
@@ -130,8 +143,11 @@ impl Index {
         if let Ok(cache_file) = &self.cache_file {
             cache_file.clear();
         }
-        let nothing = Image::build(Facts::default(), &[], &[]);
-        ranking::search(&rebuild(&self.roots, &nothing, Vec::new(), i64::MIN).image, query)
+        let nothing = SearchImage::build(Facts::default(), &[], &[]);
+        ranking::search(
+            &rebuild(&self.roots, &nothing, Vec::new(), i64::MIN).image,
+            query,
+        )
     }
 
     /// The number of project files that should contain an item but have no usable one.
@@ -168,7 +184,12 @@ fn key(cache_file: Option<&CacheFile>, roots: &Roots) -> Vec<u8> {
                 Err(err) => digest.update(err.to_string()),
             }
             if path.is_symlink() {
-                digest.update(path.canonicalize().unwrap_or_default().as_os_str().as_encoded_bytes());
+                digest.update(
+                    path.canonicalize()
+                        .unwrap_or_default()
+                        .as_os_str()
+                        .as_encoded_bytes(),
+                );
             }
             out.path(&path);
             out.bytes(&digest.finalize());
@@ -178,22 +199,28 @@ fn key(cache_file: Option<&CacheFile>, roots: &Roots) -> Vec<u8> {
 }
 
 fn modified(file: &NamedTempFile) -> i64 {
-    FileStat::of(file.path(), Links::Seen).footprint().map_or(i64::MIN, |footprint| footprint.modified)
+    FileStat::of(file.path(), Links::Seen)
+        .footprint()
+        .map_or(i64::MIN, |footprint| footprint.modified)
 }
 
 /// Whether the metadata of every folder and file proves that nothing changed.
-fn is_current(image: &Image) -> bool {
+fn is_current(image: &SearchImage) -> bool {
     if !image.facts.is_provable {
         return false;
     }
     let numbers = 0..image.folder_count();
     let is_current = |number: u64| folder_is_current(image, number).unwrap_or(false);
-    if image.len() < FEW { numbers.into_iter().all(is_current) } else { numbers.into_par_iter().all(is_current) }
+    if image.len() < FEW {
+        numbers.into_iter().all(is_current)
+    } else {
+        numbers.into_par_iter().all(is_current)
+    }
 }
 
-fn folder_is_current(image: &Image, number: u64) -> Option<bool> {
+fn folder_is_current(image: &SearchImage, number: u64) -> Option<bool> {
     let row = image.look(number);
-    let mut reader = Reader::at(&row, 0);
+    let mut reader = ByteReader::at(&row, 0);
     let path = reader.path()?;
     let then = reader.stat()?;
     let moment = image.facts.moment;
@@ -204,7 +231,12 @@ fn folder_is_current(image: &Image, number: u64) -> Option<bool> {
     if count == 0 {
         return Some(true);
     }
-    let folder = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let folder = open(
+        path,
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .ok()?;
     for _ in 0..count {
         for _ in 0..reader.count()? {
             let (path, then) = (reader.path()?, reader.stat()?);
@@ -223,11 +255,15 @@ fn folder_is_current(image: &Image, number: u64) -> Option<bool> {
 /// folder. Files in subfolders do not change this one.
 fn is_absent_by_folder(path: &Path, then: &FileStat) -> bool {
     let mut parts = path.components();
-    matches!(then, FileStat::Absent) && matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
+    matches!(then, FileStat::Absent)
+        && matches!(
+            (parts.next(), parts.next()),
+            (Some(Component::Normal(_)), None)
+        )
 }
 
 struct Renewed {
-    image: Image,
+    image: SearchImage,
     /// Whether the new index equals the old one.
     is_same: bool,
     files: usize,
@@ -235,13 +271,18 @@ struct Renewed {
 }
 
 /// Examines everything and reads what may have changed.
-fn rebuild(roots: &Roots, old: &Image, key: Vec<u8>, moment: i64) -> Renewed {
+fn rebuild(roots: &Roots, old: &SearchImage, key: Vec<u8>, moment: i64) -> Renewed {
     let usable = Some(old).filter(|old| old.facts.key == key);
     let usable = usable.and_then(|old| Some((old.to_documents()?, old.to_folders()?)));
     let is_usable = usable.is_some();
     let (old_documents, old_folders) = usable.unwrap_or_default();
     let known = known(&old_folders, &old_documents, old.facts.moment);
-    let mut facts = Facts { key, moment, broken: 0, is_provable: true };
+    let mut facts = Facts {
+        key,
+        moment,
+        broken: 0,
+        is_provable: true,
+    };
     let mut extractors = Vec::new();
     let mut documents = Vec::new();
     let mut folders = Vec::new();
@@ -256,7 +297,12 @@ fn rebuild(roots: &Roots, old: &Image, key: Vec<u8>, moment: i64) -> Renewed {
         }
         let listing = walk::candidates(&ai, root, Strength::Lenient);
         facts.is_provable &= !listing.has_links && listing.refused.is_empty();
-        extractors.extend(load::extractors(roots, &ai, Strength::Lenient, &mut Vec::new()));
+        extractors.extend(load::extractors(
+            roots,
+            &ai,
+            Strength::Lenient,
+            &mut Vec::new(),
+        ));
         let readings = read_all(layer, roots, &listing, &extractors, &known);
         files += readings.len();
         read += readings.iter().filter(|reading| !reading.is_proven).count();
@@ -268,18 +314,38 @@ fn rebuild(roots: &Roots, old: &Image, key: Vec<u8>, moment: i64) -> Renewed {
         && facts.broken == old.facts.broken
         && same_folders(&old_folders, &folders, old.facts.moment);
     documents.extend(builtin_items().iter().map(|item| Document::of(item, roots)));
-    Renewed { image: Image::build(facts, &documents, &folders), is_same, files, read }
+    Renewed {
+        image: SearchImage::build(facts, &documents, &folders),
+        is_same,
+        files,
+        read,
+    }
 }
 
-type KnownFiles<'k> = HashMap<(Layer, PathBuf), Known<'k>>;
+type KnownFiles<'k> = HashMap<(Layer, PathBuf), KnownEntry<'k>>;
 
-fn known<'k>(folders: &'k [FolderRecord], documents: &'k [Document], moment: i64) -> KnownFiles<'k> {
+fn known<'k>(
+    folders: &'k [FolderRecord],
+    documents: &'k [Document],
+    moment: i64,
+) -> KnownFiles<'k> {
     let mut known = HashMap::new();
     for folder in folders {
         for entry in &folder.entries {
-            let Some((path, _)) = entry.depends_on.first() else { continue };
-            let document = entry.document.and_then(|number| documents.get(usize::try_from(number).ok()?));
-            known.insert((folder.layer, folder.path.join(path)), Known { entry, document, moment });
+            let Some((path, _)) = entry.depends_on.first() else {
+                continue;
+            };
+            let document = entry
+                .document
+                .and_then(|number| documents.get(usize::try_from(number).ok()?));
+            known.insert(
+                (folder.layer, folder.path.join(path)),
+                KnownEntry {
+                    entry,
+                    document,
+                    moment,
+                },
+            );
         }
     }
     known
@@ -288,14 +354,26 @@ fn known<'k>(folders: &'k [FolderRecord], documents: &'k [Document], moment: i64
 fn read_all(
     layer: Layer,
     roots: &Roots,
-    listing: &Listing,
+    listing: &StoreListing,
     extractors: &[Extractor],
     known: &KnownFiles<'_>,
-) -> Vec<Reading> {
-    let read_one = |candidate: &Candidate| {
-        let base = listing.folders.get(candidate.listed_in).map_or(Path::new("/"), |(path, _)| path.as_path());
-        let around = Around { layer, roots, extractors, base };
-        reading::read(candidate, &around, known.get(&(layer, candidate.path.clone())))
+) -> Vec<ReadEntry> {
+    let read_one = |candidate: &FileCandidate| {
+        let base = listing
+            .folders
+            .get(candidate.listed_in)
+            .map_or(Path::new("/"), |(path, _)| path.as_path());
+        let around = FileSurroundings {
+            layer,
+            roots,
+            extractors,
+            base,
+        };
+        reading::read(
+            candidate,
+            &around,
+            known.get(&(layer, candidate.path.clone())),
+        )
     };
     match listing.found.len() {
         ..FEW => listing.found.iter().map(read_one).collect(),
@@ -305,13 +383,17 @@ fn read_all(
 
 /// The number of files without a usable item. A script with a manifest beside it needs no metadata
 /// of its own.
-fn broken(found: &[Candidate], readings: &[Reading]) -> u64 {
-    let started: HashSet<&Path> = readings.iter().filter_map(|reading| reading.entry.starts.as_deref()).collect();
+fn broken(found: &[FileCandidate], readings: &[ReadEntry]) -> u64 {
+    let started: HashSet<&Path> = readings
+        .iter()
+        .filter_map(|reading| reading.entry.starts.as_deref())
+        .collect();
     let is_started = |file: &Path| {
         let folder = started.get(file).and_then(|_| file.parent());
         folder.is_some_and(|folder| !leaves(file, folder))
     };
-    let is_broken = |(candidate, reading): &(&Candidate, &Reading)| match reading.entry.state {
+    let is_broken = |(candidate, reading): &(&FileCandidate, &ReadEntry)| match reading.entry.state
+    {
         EntryState::Fine => false,
         EntryState::Broken => true,
         EntryState::Silent => !is_started(&candidate.path),
@@ -322,13 +404,21 @@ fn broken(found: &[Candidate], readings: &[Reading]) -> u64 {
 /// Records what was read, by folder, in parts that threads can examine in parallel.
 fn record(
     layer: Layer,
-    listing: Listing,
-    readings: Vec<Reading>,
+    listing: StoreListing,
+    readings: Vec<ReadEntry>,
     documents: &mut Vec<Document>,
     folders: &mut Vec<FolderRecord>,
 ) {
     let mut by_folder: Vec<Vec<EntryRecord>> = listing.folders.iter().map(|_| Vec::new()).collect();
-    for (candidate, Reading { mut entry, document, .. }) in listing.found.iter().zip(readings) {
+    for (
+        candidate,
+        ReadEntry {
+            mut entry,
+            document,
+            ..
+        },
+    ) in listing.found.iter().zip(readings)
+    {
         entry.document = document.map(|document| {
             documents.push(document);
             u32::try_from(documents.len() - 1).unwrap_or(u32::MAX)
@@ -340,10 +430,20 @@ fn record(
     for ((path, stat), mut entries) in listing.folders.into_iter().zip(by_folder) {
         while entries.len() > SHARE {
             let rest = entries.split_off(SHARE);
-            folders.push(FolderRecord { layer, path: path.clone(), stat, entries });
+            folders.push(FolderRecord {
+                layer,
+                path: path.clone(),
+                stat,
+                entries,
+            });
             entries = rest;
         }
-        folders.push(FolderRecord { layer, path, stat, entries });
+        folders.push(FolderRecord {
+            layer,
+            path,
+            stat,
+            entries,
+        });
     }
 }
 

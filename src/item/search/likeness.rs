@@ -1,7 +1,7 @@
 //! Similarity of two words.
 //!
 //! The same word is [`SAME`]; a prefix, a typo and a word inside a word are less, in this order.
-//! [`Wanted`] is a word of a query, prepared for comparison with many words.
+//! [`SoughtWord`] is a word of a query, prepared for comparison with many words.
 
 use super::words::span;
 
@@ -28,7 +28,7 @@ const INSIDE: u32 = 300;
 const INSIDE_WHOLE: u32 = 150;
 
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct SoughtWord {
     word: String,
     length: usize,
     span: usize,
@@ -37,18 +37,29 @@ pub(super) struct Wanted {
     is_number: bool,
 }
 
-impl Wanted {
+impl SoughtWord {
     pub(super) fn new(word: String) -> Self {
         let length = word.chars().count();
         let (span, letters, is_number) = (span(&word), letters(&word), is_number(&word));
-        let first = word.chars().take(1).fold(0, |set, letter| set | bit(letter));
-        Self { word, length, span, letters, first, is_number }
+        let first = word
+            .chars()
+            .take(1)
+            .fold(0, |set, letter| set | bit(letter));
+        Self {
+            word,
+            length,
+            span,
+            letters,
+            first,
+            is_number,
+        }
     }
 
     /// Whether a word can be similar, judged by its set of letters only.
     pub(super) fn may_be_like(&self, other_letters: u32) -> bool {
         let has_all = self.letters & !other_letters == 0;
-        let is_near = !self.is_number && (self.letters ^ other_letters).count_ones() <= MAX_DIFFERING;
+        let is_near =
+            !self.is_number && (self.letters ^ other_letters).count_ones() <= MAX_DIFFERING;
         // Related words begin with the same letter.
         let may_be_related = !self.is_number && self.first & other_letters != 0;
         has_all || is_near || may_be_related
@@ -79,7 +90,8 @@ impl Wanted {
 
     fn typo(&self, other: &str, differing: u32) -> u32 {
         // A number with another digit is another number.
-        if self.length < MIN_TYPO || differing > MAX_DIFFERING || self.is_number || is_number(other) {
+        if self.length < MIN_TYPO || differing > MAX_DIFFERING || self.is_number || is_number(other)
+        {
             return 0;
         }
         let allowed = if self.length >= MIN_TWO_TYPOS { 2 } else { 1 };
@@ -99,7 +111,12 @@ impl Wanted {
         if self.is_number || self.word.as_bytes().first() != other.as_bytes().first() {
             return false;
         }
-        let common = self.word.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
+        let common = self
+            .word
+            .chars()
+            .zip(other.chars())
+            .take_while(|(a, b)| a == b)
+            .count();
         let length = other.chars().count();
         let is_beginning = common == length && common >= MIN_TYPO && common * 2 >= self.length;
         is_beginning || common >= MIN_STEM && common * 5 >= length.max(self.length) * 3
@@ -134,14 +151,14 @@ mod tests {
     proptest! {
         #[test]
         fn a_word_that_is_passed_over_is_not_alike(word in "[a-f0-9éß移]{1,9}", other in "[a-f0-9éß移]{1,12}") {
-            let wanted = Wanted::new(word);
+            let wanted = SoughtWord::new(word);
             let letters = letters(&other);
             prop_assert!(wanted.may_be_like(letters) || wanted.likeness(&other, letters) == 0);
         }
     }
 
     fn alike(word: &str, other: &str) -> u32 {
-        Wanted::new(word.to_owned()).likeness(other, letters(other))
+        SoughtWord::new(word.to_owned()).likeness(other, letters(other))
     }
 
     #[test]

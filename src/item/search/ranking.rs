@@ -10,10 +10,10 @@ use std::cmp::Ordering;
 use jiff::Timestamp;
 
 use super::document::STEPS;
-use super::image::{Details, Image, View};
-use super::likeness::{SAME, Wanted};
+use super::image::{Details, SearchImage, View};
+use super::likeness::{SAME, SoughtWord};
 use super::words::{span, words};
-use super::{DEFAULT_LIMIT, Hit, Order, Query, Results, Scope};
+use super::{DEFAULT_LIMIT, Hit, Query, Results, SearchOrder, SearchScope};
 use crate::item::store::Layer;
 
 /// A query is a few words, not a document.
@@ -25,10 +25,12 @@ const WEIGHTS: f64 = 65_536.0;
 /// The value of a fully matched word.
 const FULL: u64 = SAME as u64 * STEPS as u64;
 
-pub(super) fn search(image: &Image, query: &Query) -> Results {
+pub(super) fn search(image: &SearchImage, query: &Query) -> Results {
     let text = query.text.trim();
     let scored: Vec<(u32, f64)> = if text.is_empty() {
-        (0..u32::try_from(image.len()).unwrap_or(u32::MAX)).map(|number| (number, 1.0)).collect()
+        (0..u32::try_from(image.len()).unwrap_or(u32::MAX))
+            .map(|number| (number, 1.0))
+            .collect()
     } else {
         scores(image, text)
     };
@@ -40,19 +42,36 @@ pub(super) fn search(image: &Image, query: &Query) -> Results {
         .collect();
     let total = found.len();
     let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
-    let order = if text.is_empty() && query.order == Order::Score { Order::Name } else { query.order };
+    let order = if text.is_empty() && query.order == SearchOrder::Score {
+        SearchOrder::Name
+    } else {
+        query.order
+    };
     // A common word has thousands of hits, of which ten are shown.
     if limit < total {
         found.select_nth_unstable_by(limit, |a, b| compare(image, order, a, b));
         found.truncate(limit);
     }
     found.sort_unstable_by(|a, b| compare(image, order, a, b));
-    let results = found.into_iter().map(|(score, view)| hit(image, &view, score)).collect();
-    Results { results, total, query: query.text.clone(), source: query.scope }
+    let results = found
+        .into_iter()
+        .map(|(score, view)| hit(image, &view, score))
+        .collect();
+    Results {
+        results,
+        total,
+        query: query.text.clone(),
+        source: query.scope,
+    }
 }
 
 /// Total order: ties are broken by path, which is unique.
-fn compare(image: &Image, order: Order, (score_a, a): &(f64, View<'_>), (score_b, b): &(f64, View<'_>)) -> Ordering {
+fn compare(
+    image: &SearchImage,
+    order: SearchOrder,
+    (score_a, a): &(f64, View<'_>),
+    (score_b, b): &(f64, View<'_>),
+) -> Ordering {
     let kind = |view: &View<'_>| (view.kind, view.layer);
     let by_name = || {
         small_letters(a.name)
@@ -63,9 +82,9 @@ fn compare(image: &Image, order: Order, (score_a, a): &(f64, View<'_>), (score_b
             .then_with(|| image.details(a).path.cmp(&image.details(b).path))
     };
     match order {
-        Order::Score => score_b.total_cmp(score_a).then_with(by_name),
-        Order::Date => date(b).cmp(&date(a)).then_with(by_name),
-        Order::Name => by_name(),
+        SearchOrder::Score => score_b.total_cmp(score_a).then_with(by_name),
+        SearchOrder::Date => date(b).cmp(&date(a)).then_with(by_name),
+        SearchOrder::Name => by_name(),
     }
 }
 
@@ -74,21 +93,29 @@ fn small_letters(name: &str) -> impl Iterator<Item = u8> {
 }
 
 /// The documents that match any word, with their scores.
-fn scores(image: &Image, text: &str) -> Vec<(u32, f64)> {
+fn scores(image: &SearchImage, text: &str) -> Vec<(u32, f64)> {
     let count = image.len();
     let mut sums = vec![0_u64; count];
     let mut whole = 0;
     for word in wanted(text) {
         let likeness = likeness(image, &word, count);
         let having = likeness.iter().filter(|value| **value > 0).count();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and positive")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "small and positive"
+        )]
         let weight = (rarity(count, having) * WEIGHTS).round().max(1.0) as u64;
         whole += weight;
         for (sum, value) in sums.iter_mut().zip(&likeness) {
             *sum += weight * u64::from(*value);
         }
     }
-    (0..).zip(sums).filter(|(_, sum)| *sum > 0).map(|(number, sum)| (number, score(sum, whole * FULL))).collect()
+    (0..)
+        .zip(sums)
+        .filter(|(_, sum)| *sum > 0)
+        .map(|(number, sum)| (number, score(sum, whole * FULL)))
+        .collect()
 }
 
 /// A rounded share; never 0, and 1 only for an exact id.
@@ -100,29 +127,33 @@ fn score(sum: u64, whole: u64) -> f64 {
 }
 
 /// The unique words of a query in a fixed order; the longest ones if there are too many.
-fn wanted(text: &str) -> Vec<Wanted> {
+fn wanted(text: &str) -> Vec<SoughtWord> {
     let mut words = words(text);
     words.sort_unstable_by(|a, b| span(b).cmp(&span(a)).then_with(|| a.cmp(b)));
     words.dedup();
     words.truncate(MAX_WORDS);
-    words.into_iter().map(Wanted::new).collect()
+    words.into_iter().map(SoughtWord::new).collect()
 }
 
 /// How well each document matches one word.
-fn likeness(image: &Image, word: &Wanted, count: usize) -> Vec<u32> {
+fn likeness(image: &SearchImage, word: &SoughtWord, count: usize) -> Vec<u32> {
     let mut best = vec![0; count];
     for term in image.terms() {
         // Most words differ so much that they need not be read.
         if !word.may_be_like(term.letters) {
             continue;
         }
-        let alike = term.word().map_or(0, |other| word.likeness(other, term.letters));
+        let alike = term
+            .word()
+            .map_or(0, |other| word.likeness(other, term.letters));
         if alike == 0 {
             continue;
         }
         image.each_mention(&term, |number, strength| {
             let value = alike * u32::from(strength);
-            if let Some(best) = usize::try_from(number).ok().and_then(|number| best.get_mut(number))
+            if let Some(best) = usize::try_from(number)
+                .ok()
+                .and_then(|number| best.get_mut(number))
                 && value > *best
             {
                 *best = value;
@@ -141,17 +172,33 @@ pub(super) fn rarity(count: usize, having: usize) -> f64 {
 
 fn passes(view: &View<'_>, query: &Query) -> bool {
     let layer = match query.scope {
-        Scope::Local => view.layer != Layer::Builtin,
-        Scope::All => true,
-        Scope::Only(layer) => view.layer == layer,
+        SearchScope::Local => view.layer != Layer::Builtin,
+        SearchScope::All => true,
+        SearchScope::Only(layer) => view.layer == layer,
     };
-    let tool_type = || query.tool_type.as_deref().is_none_or(|wanted| view.tool_type == Some(wanted));
+    let tool_type = || {
+        query
+            .tool_type
+            .as_deref()
+            .is_none_or(|wanted| view.tool_type == Some(wanted))
+    };
     let category = || {
-        query.category.as_deref().map(|wanted| wanted.trim_end_matches('/')).is_none_or(|wanted| {
-            view.category.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
+        query
+            .category
+            .as_deref()
+            .map(|wanted| wanted.trim_end_matches('/'))
+            .is_none_or(|wanted| {
+                view.category
+                    .strip_prefix(wanted)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
     };
-    let tags = || query.tags.iter().all(|tag| view.tags().any(|own| own == tag));
+    let tags = || {
+        query
+            .tags
+            .iter()
+            .all(|tag| view.tags().any(|own| own == tag))
+    };
     layer && query.kind.is_none_or(|kind| kind == view.kind) && tool_type() && category() && tags()
 }
 
@@ -165,7 +212,7 @@ fn date(view: &View<'_>) -> Option<i64> {
     view.date.or(view.file_date)
 }
 
-fn hit(image: &Image, view: &View<'_>, score: f64) -> Hit {
+fn hit(image: &SearchImage, view: &View<'_>, score: f64) -> Hit {
     let Details { description, path } = image.details(view);
     Hit {
         name: view.name.to_owned(),

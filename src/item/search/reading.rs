@@ -17,8 +17,8 @@ use crate::item::file_stat::{FileStat, Links};
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::signature::{self, Integrity, StampLocation, UNSTAMPED_FOLDERS};
 use crate::item::source::{SourceFile, Unread};
-use crate::item::store::walk::Candidate;
-use crate::item::store::{Item, ItemKind, Layer, Roots, load};
+use crate::item::store::walk::FileCandidate;
+use crate::item::store::{Item, ItemKind, Layer, Roots, load, parse};
 use crate::problem::Code;
 
 /// A stamped folder tool with more files is examined anew each time.
@@ -28,14 +28,14 @@ const SETTINGS: [&str; 4] = ["json", "yaml", "yml", "toml"];
 /// The hash of a file that was not read.
 const NO_HASH: [u8; 32] = [0; 32];
 
-pub(super) struct Reading {
+pub(super) struct ReadEntry {
     pub(super) entry: EntryRecord,
     pub(super) document: Option<Document>,
     /// Whether the file was not even opened.
     pub(super) is_proven: bool,
 }
 
-pub(super) struct Known<'k> {
+pub(super) struct KnownEntry<'k> {
     pub(super) entry: &'k EntryRecord,
     pub(super) document: Option<&'k Document>,
     /// When it was read.
@@ -43,7 +43,7 @@ pub(super) struct Known<'k> {
 }
 
 /// The surroundings of a file.
-pub(super) struct Around<'a> {
+pub(super) struct FileSurroundings<'a> {
     pub(super) layer: Layer,
     pub(super) roots: &'a Roots,
     pub(super) extractors: &'a [Extractor],
@@ -52,14 +52,21 @@ pub(super) struct Around<'a> {
 }
 
 /// Examines a file, and reads it if needed.
-pub(super) fn read(candidate: &Candidate, around: &Around<'_>, known: Option<&Known<'_>>) -> Reading {
+pub(super) fn read(
+    candidate: &FileCandidate,
+    around: &FileSurroundings<'_>,
+    known: Option<&KnownEntry<'_>>,
+) -> ReadEntry {
     let mut content = None;
     if let Some(known) = known.filter(|known| known.others_are_unchanged(around.base))
         && let Some((_, then)) = known.entry.depends_on.first()
     {
         let stat = FileStat::of(&candidate.path, Links::Followed);
         if stat.proves_unchanged(then, known.moment) {
-            return Reading { is_proven: true, ..known.again(stat) };
+            return ReadEntry {
+                is_proven: true,
+                ..known.again(stat)
+            };
         }
         if known.entry.hash != NO_HASH {
             let (stat, bytes) = load::content(candidate);
@@ -74,13 +81,15 @@ pub(super) fn read(candidate: &Candidate, around: &Around<'_>, known: Option<&Kn
     parse(candidate, around, content)
 }
 
-impl Known<'_> {
+impl KnownEntry<'_> {
     fn others_are_unchanged(&self, base: &Path) -> bool {
         let mut others = self.entry.depends_on.iter().skip(1);
-        others.all(|(path, then)| FileStat::of(&base.join(path), Links::Followed).proves_unchanged(then, self.moment))
+        others.all(|(path, then)| {
+            FileStat::of(&base.join(path), Links::Followed).proves_unchanged(then, self.moment)
+        })
     }
 
-    fn again(&self, stat: FileStat) -> Reading {
+    fn again(&self, stat: FileStat) -> ReadEntry {
         let mut entry = self.entry.clone();
         if let Some((_, then)) = entry.depends_on.first_mut() {
             *then = stat;
@@ -89,11 +98,19 @@ impl Known<'_> {
         if let Some(document) = &mut document {
             document.file_date = file_date(&stat);
         }
-        Reading { entry, document, is_proven: false }
+        ReadEntry {
+            entry,
+            document,
+            is_proven: false,
+        }
     }
 }
 
-fn parse(candidate: &Candidate, around: &Around<'_>, content: Option<(FileStat, Result<Vec<u8>, Unread>)>) -> Reading {
+fn parse(
+    candidate: &FileCandidate,
+    around: &FileSurroundings<'_>,
+    content: Option<(FileStat, Result<Vec<u8>, Unread>)>,
+) -> ReadEntry {
     let mut findings = Findings::new(&candidate.path, Strength::Lenient);
     let mut others = beside(candidate, around.extractors);
     let mut own_hash = NO_HASH;
@@ -109,9 +126,16 @@ fn parse(candidate: &Candidate, around: &Around<'_>, content: Option<(FileStat, 
             Ok(bytes) => {
                 own_hash = hash(&bytes);
                 if let Some(source) = SourceFile::decode(&candidate.path, bytes, &mut findings) {
-                    item = load::parse(around.layer, candidate, &source, around.extractors, &mut findings);
+                    item = parse::parse(
+                        around.layer,
+                        candidate,
+                        &source,
+                        around.extractors,
+                        &mut findings,
+                    );
                     if let Some(item) = &mut item {
-                        item.integrity = stamp(item, &source, candidate, &mut others, &mut findings);
+                        item.integrity =
+                            stamp(item, &source, candidate, &mut others, &mut findings);
                     }
                 }
             }
@@ -129,13 +153,22 @@ fn parse(candidate: &Candidate, around: &Around<'_>, content: Option<(FileStat, 
         document.file_date = file_date(&stat);
         document
     });
-    let error = findings.as_slice().iter().find(|finding| finding.severity == Severity::Error);
+    let error = findings
+        .as_slice()
+        .iter()
+        .find(|finding| finding.severity == Severity::Error);
     let state = match error {
-        Some(error) if document.is_none() && error.code == Code::MissingMetadata => EntryState::Silent,
+        Some(error) if document.is_none() && error.code == Code::MissingMetadata => {
+            EntryState::Silent
+        }
         Some(_) if document.is_none() => EntryState::Broken,
         _ => EntryState::Fine,
     };
-    let relative = |path: PathBuf| path.strip_prefix(around.base).map(Path::to_path_buf).unwrap_or(path);
+    let relative = |path: PathBuf| {
+        path.strip_prefix(around.base)
+            .map(Path::to_path_buf)
+            .unwrap_or(path)
+    };
     let files = std::iter::once((candidate.path.clone(), stat)).chain(others);
     let entry = EntryRecord {
         document: None,
@@ -144,23 +177,35 @@ fn parse(candidate: &Candidate, around: &Around<'_>, content: Option<(FileStat, 
         starts: item.as_ref().and_then(started),
         depends_on: files.map(|(path, stat)| (relative(path), stat)).collect(),
     };
-    Reading { entry, document, is_proven: false }
+    ReadEntry {
+        entry,
+        document,
+        is_proven: false,
+    }
 }
 
 /// The files beside a candidate that its document may depend on, examined before it is read.
-fn beside(candidate: &Candidate, extractors: &[Extractor]) -> Vec<(PathBuf, FileStat)> {
+fn beside(candidate: &FileCandidate, extractors: &[Extractor]) -> Vec<(PathBuf, FileStat)> {
     let seen = |path: PathBuf| {
         let stat = FileStat::of(&path, Links::Followed);
         (path, stat)
     };
-    let ending = candidate.path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let ending = candidate
+        .path
+        .extension()
+        .and_then(|ending| ending.to_str())
+        .unwrap_or_default();
     let mut files = Vec::new();
     if candidate.kind == ItemKind::Tool {
         if signature::stamp_location(&candidate.path, "") == StampLocation::Beside {
             files.push(seen(signature::detached_file(&candidate.path)));
         }
         if !extractors.is_empty() && !SETTINGS.contains(&ending) {
-            files.extend(SETTINGS.iter().map(|ending| seen(candidate.path.with_extension(ending))));
+            files.extend(
+                SETTINGS
+                    .iter()
+                    .map(|ending| seen(candidate.path.with_extension(ending))),
+            );
         }
     }
     files
@@ -170,25 +215,32 @@ fn beside(candidate: &Candidate, extractors: &[Extractor]) -> Vec<(PathBuf, File
 fn stamp(
     item: &Item,
     source: &SourceFile,
-    candidate: &Candidate,
+    candidate: &FileCandidate,
     others: &mut Vec<(PathBuf, FileStat)>,
     findings: &mut Findings,
 ) -> Integrity {
-    let detached = others
-        .iter()
-        .any(|(path, stat)| stat.footprint().is_some() && signature::detached_file(&candidate.path) == *path);
+    let detached = others.iter().any(|(path, stat)| {
+        stat.footprint().is_some() && signature::detached_file(&candidate.path) == *path
+    });
     if signature::check(&candidate.path, &source.raw()) == Integrity::Unsigned && !detached {
         return Integrity::Unsigned;
     }
     if let Some(folder) = &candidate.folder {
-        let walk = walkdir::WalkDir::new(folder).into_iter().filter_entry(|entry| {
-            entry.depth() == 0 || !UNSTAMPED_FOLDERS.iter().any(|folder| entry.file_name() == *folder)
-        });
+        let walk = walkdir::WalkDir::new(folder)
+            .into_iter()
+            .filter_entry(|entry| {
+                entry.depth() == 0
+                    || !UNSTAMPED_FOLDERS
+                        .iter()
+                        .any(|folder| entry.file_name() == *folder)
+            });
         let before = others.len();
         for entry in walk {
             match entry {
                 // The target of a link may change unnoticed.
-                Ok(entry) if entry.path_is_symlink() => others.push((entry.into_path(), FileStat::Unknown)),
+                Ok(entry) if entry.path_is_symlink() => {
+                    others.push((entry.into_path(), FileStat::Unknown));
+                }
                 Ok(entry) => {
                     let stat = FileStat::of(entry.path(), Links::Followed);
                     others.push((entry.into_path(), stat));
@@ -202,7 +254,7 @@ fn stamp(
             }
         }
     }
-    load::integrity(item, source, candidate, findings)
+    parse::integrity(item, source, candidate, findings)
 }
 
 /// The entrypoint of a single-file tool.
@@ -210,7 +262,10 @@ fn started(item: &Item) -> Option<PathBuf> {
     let tool = item.as_tool().filter(|tool| tool.folder.is_none())?;
     let entrypoint = Path::new(tool.manifest.config.get("entrypoint")?.as_str()?);
     let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
-    entrypoint.components().all(is_inside).then(|| tool.file.parent().map(|folder| folder.join(entrypoint)))?
+    entrypoint
+        .components()
+        .all(is_inside)
+        .then(|| tool.file.parent().map(|folder| folder.join(entrypoint)))?
 }
 
 fn hash(bytes: &[u8]) -> [u8; 32] {

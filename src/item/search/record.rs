@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{ByteReader, ByteWriter};
 use crate::item::file_stat::FileStat;
 use crate::item::store::Layer;
 
@@ -64,7 +64,7 @@ impl EntryState {
 impl FolderRecord {
     /// Writes what must be unchanged: the metadata of the folder and of the files that each entry
     /// depends on.
-    pub(super) fn write_looks(&self, out: &mut Writer) {
+    pub(super) fn write_looks(&self, out: &mut ByteWriter) {
         out.path(&self.path);
         out.stat(&self.stat);
         out.count(self.entries.len());
@@ -77,7 +77,7 @@ impl FolderRecord {
         }
     }
 
-    pub(super) fn write_records(&self, out: &mut Writer) {
+    pub(super) fn write_records(&self, out: &mut ByteWriter) {
         out.byte(layer_code(self.layer));
         for entry in &self.entries {
             out.maybe(entry.document.map(i64::from));
@@ -87,22 +87,33 @@ impl FolderRecord {
         }
     }
 
-    pub(super) fn read(looks: &mut Reader<'_>, records: &mut Reader<'_>) -> Option<Self> {
+    pub(super) fn read(looks: &mut ByteReader<'_>, records: &mut ByteReader<'_>) -> Option<Self> {
         let layer = layer_of(records.byte()?);
         let path = looks.owned_path()?;
         let stat = looks.stat()?;
         let count = looks.count()?;
-        let entries = (0..count).map(|_| EntryRecord::read(looks, records)).collect::<Option<_>>()?;
-        Some(Self { layer, path, stat, entries })
+        let entries = (0..count)
+            .map(|_| EntryRecord::read(looks, records))
+            .collect::<Option<_>>()?;
+        Some(Self {
+            layer,
+            path,
+            stat,
+            entries,
+        })
     }
 }
 
 impl EntryRecord {
-    fn read(looks: &mut Reader<'_>, records: &mut Reader<'_>) -> Option<Self> {
+    fn read(looks: &mut ByteReader<'_>, records: &mut ByteReader<'_>) -> Option<Self> {
         let count = looks.count()?;
-        let depends_on = (0..count).map(|_| Some((looks.owned_path()?, looks.stat()?))).collect::<Option<_>>()?;
+        let depends_on = (0..count)
+            .map(|_| Some((looks.owned_path()?, looks.stat()?)))
+            .collect::<Option<_>>()?;
         Some(Self {
-            document: records.maybe()?.and_then(|number| u32::try_from(number).ok()),
+            document: records
+                .maybe()?
+                .and_then(|number| u32::try_from(number).ok()),
             state: EntryState::of_code(records.byte()?),
             hash: records.hash()?,
             starts: Some(records.owned_path()?).filter(|path| !path.as_os_str().is_empty()),

@@ -1,7 +1,7 @@
 //! Rows of bytes, in memory or read one by one from an open file.
 //!
 //! A search needs few rows of a stored index, so only those are read. Each has a checksum. A
-//! corrupt row reads as empty and sets [`Rows::are_damaged`]: the caller must then discard its
+//! corrupt row reads as empty and sets [`SearchRows::are_damaged`]: the caller must then discard its
 //! result.
 
 use std::borrow::Cow;
@@ -10,16 +10,16 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{ByteReader, ByteWriter};
 
 #[derive(Clone, Debug)]
-pub(super) struct Rows {
-    place: Place,
+pub(super) struct SearchRows {
+    place: RowSource,
     are_damaged: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum RowSource {
     Held(Vec<u8>),
     // A file that replaces this one has another inode; the open one does not change.
     Kept(Arc<File>),
@@ -27,39 +27,49 @@ enum Place {
 
 /// The position and checksum of a row.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(super) struct RowLocation {
     at: u64,
     length: u32,
     checksum: u32,
 }
 
-impl Rows {
+impl SearchRows {
     pub(super) fn held(bytes: Vec<u8>) -> Self {
-        Self { place: Place::Held(bytes), are_damaged: Arc::default() }
+        Self {
+            place: RowSource::Held(bytes),
+            are_damaged: Arc::default(),
+        }
     }
 
     pub(super) fn kept(file: File) -> Self {
-        Self { place: Place::Kept(Arc::new(file)), are_damaged: Arc::default() }
+        Self {
+            place: RowSource::Kept(Arc::new(file)),
+            are_damaged: Arc::default(),
+        }
     }
 
     /// The bytes of a row; empty if they are corrupt.
-    pub(super) fn read(&self, row: Row) -> Cow<'_, [u8]> {
+    pub(super) fn read(&self, row: RowLocation) -> Cow<'_, [u8]> {
         let found = match &self.place {
-            Place::Held(bytes) => range(bytes, row.at, row.length).map(Cow::Borrowed),
-            Place::Kept(file) => read_range(file, row.at, u64::from(row.length)).map(Cow::Owned),
+            RowSource::Held(bytes) => range(bytes, row.at, row.length).map(Cow::Borrowed),
+            RowSource::Kept(file) => {
+                read_range(file, row.at, u64::from(row.length)).map(Cow::Owned)
+            }
         };
-        found.filter(|bytes| checksum(bytes) == row.checksum).unwrap_or_else(|| {
-            self.are_damaged.store(true, Ordering::Relaxed);
-            Cow::Borrowed(&[])
-        })
+        found
+            .filter(|bytes| checksum(bytes) == row.checksum)
+            .unwrap_or_else(|| {
+                self.are_damaged.store(true, Ordering::Relaxed);
+                Cow::Borrowed(&[])
+            })
     }
 
     /// Reads all rows into memory, up to `length`, for repeated searches.
     pub(super) fn hold(&mut self, length: u64) {
-        if let Place::Kept(file) = &self.place
+        if let RowSource::Kept(file) = &self.place
             && let Some(bytes) = read_range(file, 0, length)
         {
-            self.place = Place::Held(bytes);
+            self.place = RowSource::Held(bytes);
         }
     }
 
@@ -71,20 +81,27 @@ impl Rows {
     /// All bytes, if they are in memory.
     pub(super) fn as_bytes(&self) -> &[u8] {
         match &self.place {
-            Place::Held(bytes) => bytes,
-            Place::Kept(_) => &[],
+            RowSource::Held(bytes) => bytes,
+            RowSource::Kept(_) => &[],
         }
     }
 }
 
-impl Row {
+impl RowLocation {
     /// The size of its entry in a table.
     pub(super) const SIZE: u64 = 8 + 4 + 4;
 
     /// The row of what was written since a position.
-    pub(super) fn since(position: u64, out: &Writer) -> Self {
-        let bytes = usize::try_from(position).ok().and_then(|at| out.0.get(at..)).unwrap_or_default();
-        Self { at: position, length: u32::try_from(bytes.len()).unwrap_or(u32::MAX), checksum: checksum(bytes) }
+    pub(super) fn since(position: u64, out: &ByteWriter) -> Self {
+        let bytes = usize::try_from(position)
+            .ok()
+            .and_then(|at| out.0.get(at..))
+            .unwrap_or_default();
+        Self {
+            at: position,
+            length: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+            checksum: checksum(bytes),
+        }
     }
 
     /// How many entries of a size it contains.
@@ -92,14 +109,18 @@ impl Row {
         self.length / size
     }
 
-    pub(super) fn write(self, out: &mut Writer) {
+    pub(super) fn write(self, out: &mut ByteWriter) {
         out.number(self.at);
         out.0.extend(self.length.to_le_bytes());
         out.0.extend(self.checksum.to_le_bytes());
     }
 
-    pub(super) fn from_table(reader: &mut Reader<'_>) -> Option<Self> {
-        Some(Self { at: reader.number()?, length: reader.count()?, checksum: reader.count()? })
+    pub(super) fn from_table(reader: &mut ByteReader<'_>) -> Option<Self> {
+        Some(Self {
+            at: reader.number()?,
+            length: reader.count()?,
+            checksum: reader.count()?,
+        })
     }
 }
 

@@ -39,12 +39,12 @@ impl Terms {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     text: String,
-    marks: Vec<Mark>,
+    marks: Vec<WordMark>,
     lengths: Counts,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct WordMark {
     /// Its first bytes as a number: most words differ there, and numbers compare fast.
     beginning: u64,
     start: usize,
@@ -55,7 +55,9 @@ struct Mark {
 impl Tally {
     /// Adds the words of a text to a field, up to `most` bytes.
     pub(super) fn add(&mut self, field: usize, text: &str, most: usize) {
-        let text = text.get(..text.floor_char_boundary(most)).unwrap_or_default();
+        let text = text
+            .get(..text.floor_char_boundary(most))
+            .unwrap_or_default();
         each_word(text, |word| {
             if let Some(length) = self.lengths.get_mut(field) {
                 *length += 1;
@@ -72,30 +74,45 @@ impl Tally {
     /// Counts the words; `strength` weighs them.
     pub(super) fn into_terms(mut self, strength: impl Fn(&Counts, &Counts) -> Strength) -> Terms {
         let text = self.text.as_str();
-        let word = |mark: &Mark| text.get(mark.start..mark.end).unwrap_or_default();
-        self.marks.sort_unstable_by(|a, b| a.beginning.cmp(&b.beginning).then_with(|| word(a).cmp(word(b))));
+        let word = |mark: &WordMark| text.get(mark.start..mark.end).unwrap_or_default();
+        self.marks.sort_unstable_by(|a, b| {
+            a.beginning
+                .cmp(&b.beginning)
+                .then_with(|| word(a).cmp(word(b)))
+        });
         let mut terms = Terms::default();
-        for same in self.marks.chunk_by(|a, b| a.beginning == b.beginning && word(a) == word(b)) {
+        for same in self
+            .marks
+            .chunk_by(|a, b| a.beginning == b.beginning && word(a) == word(b))
+        {
             let mut counts = Counts::default();
             for mark in same {
                 if let Some(count) = counts.get_mut(mark.field) {
                     *count += 1;
                 }
             }
-            terms.push(same.first().map(word).unwrap_or_default(), strength(&counts, &self.lengths));
+            terms.push(
+                same.first().map(word).unwrap_or_default(),
+                strength(&counts, &self.lengths),
+            );
         }
         terms
     }
 }
 
-fn push(text: &mut String, marks: &mut Vec<Mark>, field: usize, word: &str) {
+fn push(text: &mut String, marks: &mut Vec<WordMark>, field: usize, word: &str) {
     let mut beginning = [0; 8];
     for (place, byte) in beginning.iter_mut().zip(word.bytes()) {
         *place = byte;
     }
     let start = text.len();
     text.push_str(word);
-    marks.push(Mark { beginning: u64::from_be_bytes(beginning), start, end: text.len(), field });
+    marks.push(WordMark {
+        beginning: u64::from_be_bytes(beginning),
+        start,
+        end: text.len(),
+        field,
+    });
 }
 
 #[cfg(test)]

@@ -18,11 +18,18 @@ pub(super) fn words(text: &str) -> Vec<String> {
 
 /// The same with a callback.
 pub(super) fn each_word(text: &str, found: impl FnMut(&str)) {
-    let mut splitter = Splitter { word: String::new(), length: 0, found };
+    let mut splitter = Splitter {
+        word: String::new(),
+        length: 0,
+        found,
+    };
     if text.is_ascii() {
         split(text.bytes().map(char::from), &mut splitter);
     } else {
-        split(text.nfkd().filter(|character| !is_accent(*character)), &mut splitter);
+        split(
+            text.nfkd().filter(|character| !is_accent(*character)),
+            &mut splitter,
+        );
     }
     splitter.end();
 }
@@ -51,7 +58,8 @@ impl<F: FnMut(&str)> Splitter<F> {
             self.word.push(character.to_ascii_lowercase());
         } else {
             // Via uppercase `ß` and `SS`, `ς` and `Σ` become the same.
-            self.word.extend(character.to_uppercase().flat_map(char::to_lowercase));
+            self.word
+                .extend(character.to_uppercase().flat_map(char::to_lowercase));
         }
     }
 }
@@ -60,12 +68,14 @@ fn split<F: FnMut(&str)>(characters: impl Iterator<Item = char>, splitter: &mut 
     let mut characters = characters.peekable();
     let mut before = ' ';
     while let Some(character) = characters.next() {
-        let is_part = character.is_alphanumeric() || !character.is_ascii() && is_combining_mark(character);
+        let is_part =
+            character.is_alphanumeric() || !character.is_ascii() && is_combining_mark(character);
         // `HTTPClient` is `http client`: the last of several capitals begins a word.
         let begins = character.is_uppercase()
             && (before.is_lowercase()
                 || before.is_numeric()
-                || before.is_uppercase() && characters.peek().is_some_and(|next| next.is_lowercase()));
+                || before.is_uppercase()
+                    && characters.peek().is_some_and(|next| next.is_lowercase()));
         if begins || !is_part {
             splitter.end();
         }
@@ -88,7 +98,9 @@ pub(super) fn span(word: &str) -> usize {
         return word.len();
     }
     let ideograph = |character: char| matches!(character, '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}');
-    word.chars().map(|character| if ideograph(character) { 2 } else { 1 }).sum()
+    word.chars()
+        .map(|character| if ideograph(character) { 2 } else { 1 })
+        .sum()
 }
 
 #[cfg(test)]
@@ -99,13 +111,22 @@ mod tests {
 
     #[test]
     fn spellings_of_one_name_are_the_same_words() {
-        for spelling in
-            ["deploy_app", "deployApp", "Deploy-App", "DEPLOY APP", "deploy.app", "DeployApp!", "deploy/app"]
-        {
+        for spelling in [
+            "deploy_app",
+            "deployApp",
+            "Deploy-App",
+            "DEPLOY APP",
+            "deploy.app",
+            "DeployApp!",
+            "deploy/app",
+        ] {
             assert_eq!(words(spelling), ["deploy", "app"], "{spelling}");
         }
         assert_eq!(words("HTTPClient2Go"), ["http", "client2", "go"]);
-        assert_eq!(words("S3Bucket v2.1 k8s"), ["s3", "bucket", "v2", "1", "k8s"]);
+        assert_eq!(
+            words("S3Bucket v2.1 k8s"),
+            ["s3", "bucket", "v2", "1", "k8s"]
+        );
         assert_eq!(words(" -- "), Vec::<String>::new());
     }
 
@@ -114,7 +135,10 @@ mod tests {
         for spelling in ["Größe", "GRÖSSE", "grösse", "Gro\u{308}ße"] {
             assert_eq!(words(spelling), ["grosse"], "{spelling}");
         }
-        assert_eq!(words("Café ΟΔΟΣ ﬁn Ａ１"), ["cafe", "οδος".replace('ς', "σ").as_str(), "fin", "a1"]);
+        assert_eq!(
+            words("Café ΟΔΟΣ ﬁn Ａ１"),
+            ["cafe", "οδος".replace('ς', "σ").as_str(), "fin", "a1"]
+        );
         assert_eq!(words("развёртывание"), words("РАЗВЕРТЫВАНИЕ"));
         assert_eq!(words("データ移行"), words("ﾃﾞｰﾀ移行"));
         assert_eq!((span("db"), span("移行"), span("año")), (2, 4, 3));

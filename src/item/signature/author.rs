@@ -6,6 +6,7 @@
 
 use sha2::{Digest as _, Sha256};
 
+use crate::encoding::{base64, from_base64};
 use crate::item::store::ItemKind;
 
 /// The namespace of our SSH signatures; those of another namespace do not count.
@@ -15,7 +16,6 @@ pub const MAX_SIGNATURE: u64 = 64 * 1024;
 
 const BEGIN: &str = "-----BEGIN SSH SIGNATURE-----";
 const END: &str = "-----END SSH SIGNATURE-----";
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// The text that an author signs: the item and the hash in its stamp.
 ///
@@ -41,7 +41,7 @@ impl AuthorSignature {
     pub fn parse(text: &str) -> Option<Self> {
         let body = text.trim().strip_prefix(BEGIN)?.strip_suffix(END)?;
         let body: String = body.split_ascii_whitespace().collect();
-        let bytes = decode(&body)?;
+        let bytes = from_base64(&body)?;
         let rest = bytes.strip_prefix(b"SSHSIG")?;
         let (version, rest) = rest.split_at_checked(4)?;
         if version != [0, 0, 0, 1] {
@@ -49,22 +49,31 @@ impl AuthorSignature {
         }
         let (key, rest) = string(rest)?;
         let (namespace, _) = string(rest)?;
-        Some(Self { key: PublicKey::of(key)?, namespace: String::from_utf8(namespace.to_vec()).ok()? })
+        Some(Self {
+            key: PublicKey::of(key)?,
+            namespace: String::from_utf8(namespace.to_vec()).ok()?,
+        })
     }
 }
 
 impl PublicKey {
     /// Reads the base64 part of a public key, which includes its type.
-    pub fn decode(base64: &str) -> Option<Self> {
-        Self::of(&decode(base64)?)
+    pub fn decode(text: &str) -> Option<Self> {
+        Self::of(&from_base64(text)?)
     }
 
     fn of(blob: &[u8]) -> Option<Self> {
-        let key = Self { blob: blob.to_vec() };
+        let key = Self {
+            blob: blob.to_vec(),
+        };
         let is_type = |c: char| c.is_ascii_alphanumeric() || "-@._".contains(c);
-        let is_key = key.kind().is_some_and(|kind| !kind.is_empty() && kind.chars().all(is_type));
+        let is_key = key
+            .kind()
+            .is_some_and(|kind| !kind.is_empty() && kind.chars().all(is_type));
         // A key has more than its type.
-        is_key.then_some(key).filter(|key| string(&key.blob).is_some_and(|(_, rest)| !rest.is_empty()))
+        is_key
+            .then_some(key)
+            .filter(|key| string(&key.blob).is_some_and(|(_, rest)| !rest.is_empty()))
     }
 
     /// For example `ssh-ed25519`.
@@ -74,12 +83,15 @@ impl PublicKey {
 
     /// The key as in files: its type and base64.
     pub fn text(&self) -> String {
-        format!("{} {}", self.kind().unwrap_or_default(), encode(&self.blob))
+        format!("{} {}", self.kind().unwrap_or_default(), base64(&self.blob))
     }
 
     /// For example `SHA256:AXvu4f…`, as `ssh-keygen -l` prints it.
     pub fn fingerprint(&self) -> String {
-        format!("SHA256:{}", encode(&Sha256::digest(&self.blob)).trim_end_matches('='))
+        format!(
+            "SHA256:{}",
+            base64(&Sha256::digest(&self.blob)).trim_end_matches('=')
+        )
     }
 }
 
@@ -88,39 +100,6 @@ fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_at_checked(4)?;
     let length = u32::from_be_bytes(length.try_into().ok()?);
     rest.split_at_checked(usize::try_from(length).ok()?)
-}
-
-fn decode(text: &str) -> Option<Vec<u8>> {
-    let digits = text.trim_end_matches('=');
-    if text.is_empty() || text.len() - digits.len() > 2 || !text.len().is_multiple_of(4) {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
-    let (mut held, mut bits) = (0_u32, 0);
-    for digit in digits.bytes() {
-        let value = ALPHABET.iter().position(|known| *known == digit)?;
-        held = held << 6 | u32::try_from(value).ok()?;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push(u8::try_from(held >> bits & 0xff).ok()?);
-        }
-    }
-    Some(bytes)
-}
-
-pub(crate) fn encode(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
-        let held = at(0) << 16 | at(1) << 8 | at(2);
-        for place in 0..4 {
-            let index = usize::try_from(held >> (18 - 6 * place) & 0x3f).unwrap_or_default();
-            let digit = ALPHABET.get(index).copied().map_or('=', char::from);
-            text.push(if place <= u32::try_from(chunk.len()).unwrap_or(3) { digit } else { '=' });
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -141,31 +120,49 @@ mod tests {
         assert_eq!(signature.namespace, NAMESPACE);
         assert_eq!(signature.key.kind(), Some("ssh-ed25519"));
         // The output of `ssh-keygen -l` for this key.
-        assert_eq!(signature.key.fingerprint(), "SHA256:AXvu4fbN8knfKbLe1yJG/UfX8egoGasiXYMNMN/+eik");
-        assert!(signature.key.text().starts_with("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKLHrHi7zBh/"));
+        assert_eq!(
+            signature.key.fingerprint(),
+            "SHA256:AXvu4fbN8knfKbLe1yJG/UfX8egoGasiXYMNMN/+eik"
+        );
+        assert!(
+            signature
+                .key
+                .text()
+                .starts_with("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKLHrHi7zBh/")
+        );
         assert!(signature.key.text().contains(&KEY[..60]));
     }
 
     #[test]
     fn what_is_no_signature_or_key_is_none() {
         let cut = SIGNATURE.replace("6vkuFk", "6vku!k");
-        for text in ["", "x", BEGIN, "-----BEGIN SSH SIGNATURE-----\n-----END SSH SIGNATURE-----", &cut] {
+        for text in [
+            "",
+            "x",
+            BEGIN,
+            "-----BEGIN SSH SIGNATURE-----\n-----END SSH SIGNATURE-----",
+            &cut,
+        ] {
             assert_eq!(AuthorSignature::parse(text), None, "{text}");
         }
-        for text in ["", "A", "AAAA", "AAAAC3NzaC1lZDI1NTE5", "////", "AAA=====", "AAAAC3NzaC1lZDI1NTE5AA AA"] {
+        for text in [
+            "",
+            "A",
+            "AAAA",
+            "AAAAC3NzaC1lZDI1NTE5",
+            "////",
+            "AAA=====",
+            "AAAAC3NzaC1lZDI1NTE5AA AA",
+        ] {
             assert_eq!(PublicKey::decode(text), None, "{text}");
         }
     }
 
     #[test]
-    fn base64_is_that_of_everybody_else() {
-        for (bytes, text) in [("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")] {
-            assert_eq!((encode(bytes.as_bytes()).as_str(), decode(text).unwrap()), (text, bytes.as_bytes().to_vec()));
-        }
-    }
-
-    #[test]
     fn the_statement_names_kind_id_and_hash() {
-        assert_eq!(statement(ItemKind::Tool, "greet", "ab"), "piton item v1\ntool greet\nsha256:ab\n");
+        assert_eq!(
+            statement(ItemKind::Tool, "greet", "ab"),
+            "piton item v1\ntool greet\nsha256:ab\n"
+        );
     }
 }

@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{KIWI, StampLocation, detached_file, folder_hash, hex, is_stamp, moved, stamp_location, without};
+use super::{
+    KIWI, StampLocation, detached_file, folder_hash, is_stamp, moved, stamp_location, without,
+};
+use crate::encoding::hex;
 use crate::item::source::read_bytes;
 use crate::problem::{Code, Explain, Hint};
 
@@ -58,7 +61,9 @@ impl Explain for StampError {
 
     fn hint(&self) -> Option<Hint> {
         let hint = match self {
-            Self::Folder(_) => "check that they are there, their permissions, and that no link leads out of the folder",
+            Self::Folder(_) => {
+                "check that they exist, their permissions, and that no link leads out of the folder"
+            }
         };
         Some(hint.into())
     }
@@ -70,20 +75,32 @@ pub fn stamp_file(file: &Path, raw: &str, time: &str) -> Result<Stamped, StampEr
 }
 
 /// Stamps a folder tool in its manifest, over every file of the folder.
-pub fn stamp_folder(folder: &Path, manifest: &Path, raw: &str, time: &str) -> Result<Stamped, StampError> {
-    place(manifest, raw, time, |content| Ok(folder_hash(folder, manifest, content)?))
+pub fn stamp_folder(
+    folder: &Path,
+    manifest: &Path,
+    raw: &str,
+    time: &str,
+) -> Result<Stamped, StampError> {
+    place(manifest, raw, time, |content| {
+        Ok(folder_hash(folder, manifest, content)?)
+    })
 }
 
 /// Whether a file contains a stamp and nothing else.
 pub fn holds_stamp(file: &Path) -> bool {
-    let text = read_bytes(file, MAX_STAMP).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let text = read_bytes(file, MAX_STAMP)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok());
     text.is_some_and(|text| is_stamp(text.trim()) && !text.trim().contains('\n'))
 }
 
 /// The content without any stamp at its top.
 pub fn unstamped(raw: &str) -> String {
-    let (mark, text) =
-        if let Some(rest) = raw.strip_prefix(MARK) { (&raw[..MARK.len_utf8()], rest) } else { ("", raw) };
+    let (mark, text) = if let Some(rest) = raw.strip_prefix(MARK) {
+        (&raw[..MARK.len_utf8()], rest)
+    } else {
+        ("", raw)
+    };
     let mut kept = 0;
     let lines = text.split_inclusive('\n').filter(|line| {
         // A byte order mark after a removed stamp would otherwise become the start of the file.
@@ -102,7 +119,9 @@ fn place(
 ) -> Result<Stamped, StampError> {
     let content = unstamped(raw);
     // The file's own stamp further down must not stay as content.
-    let content = match moved(stamp_location(file, &content), &content, |content| hash(content).unwrap_or_default()) {
+    let content = match moved(stamp_location(file, &content), &content, |content| {
+        hash(content).unwrap_or_default()
+    }) {
         Some(range) => without(&content, &range),
         None => content,
     };
@@ -114,8 +133,16 @@ fn place(
     };
     // A file may end in half a line end.
     let first = content.split_inclusive('\n').next().unwrap_or_default();
-    let line_end = if first.ends_with("\r\n") || first.ends_with('\r') { "\r\n" } else { "\n" };
-    let start = if content.starts_with(MARK) { MARK.len_utf8() } else { 0 };
+    let line_end = if first.ends_with("\r\n") || first.ends_with('\r') {
+        "\r\n"
+    } else {
+        "\n"
+    };
+    let start = if content.starts_with(MARK) {
+        MARK.len_utf8()
+    } else {
+        0
+    };
     let (mut head, body) = match content.get(start..).filter(|text| text.starts_with("#!")) {
         Some(text) => content.split_at(start + text.find('\n').map_or(text.len(), |at| at + 1)),
         None => content.split_at(start),
@@ -127,7 +154,12 @@ fn place(
     }
     let hash = hash(&format!("{head}{body}"))?;
     let content = format!("{head}{opening}{KIWI}{time}:{hash}{closing}{line_end}{body}");
-    Ok(Stamped { file: file.to_path_buf(), content, hash, tidied: Tidied::Removed(detached_file(file)) })
+    Ok(Stamped {
+        file: file.to_path_buf(),
+        content,
+        hash,
+        tidied: Tidied::Removed(detached_file(file)),
+    })
 }
 
 fn beside(
@@ -138,13 +170,22 @@ fn beside(
     hash: impl FnOnce(&str) -> Result<String, StampError>,
 ) -> Result<Stamped, StampError> {
     let hash = hash(content)?;
-    let tidied =
-        if content == raw { Tidied::Nothing } else { Tidied::Rewritten(file.to_path_buf(), content.to_owned()) };
-    Ok(Stamped { file: detached_file(file), content: format!("{KIWI}{time}:{hash}\n"), hash, tidied })
+    let tidied = if content == raw {
+        Tidied::Nothing
+    } else {
+        Tidied::Rewritten(file.to_path_buf(), content.to_owned())
+    };
+    Ok(Stamped {
+        file: detached_file(file),
+        content: format!("{KIWI}{time}:{hash}\n"),
+        hash,
+        tidied,
+    })
 }
 
 fn is_json(file: &Path) -> bool {
-    file.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
+    file.extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("json"))
 }
 
 #[cfg(test)]

@@ -23,11 +23,22 @@ impl StampLocation {
     ///
     /// Only blanks that no language treats as a line end are accepted.
     pub(super) fn body(self, line: &str) -> Option<&str> {
-        let Self::Comment(opening, closing) = self else { return None };
-        let line = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
+        let Self::Comment(opening, closing) = self else {
+            return None;
+        };
+        let line = line
+            .strip_suffix('\n')
+            .map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
         // Older tools wrote `#kiwi-mcp:`; `--` without a blank is not a comment everywhere.
-        let opening = if opening == "-- " { opening } else { opening.trim_end() };
-        let inner = line.strip_prefix(opening)?.trim_end_matches(BLANKS).strip_suffix(closing.trim_start())?;
+        let opening = if opening == "-- " {
+            opening
+        } else {
+            opening.trim_end()
+        };
+        let inner = line
+            .strip_prefix(opening)?
+            .trim_end_matches(BLANKS)
+            .strip_suffix(closing.trim_start())?;
         let body = inner.trim_matches(BLANKS);
         // A backslash at the end would make the next line part of the comment.
         let is_plain = |c: char| c.is_ascii_graphic() || BLANKS.contains(&c);
@@ -37,12 +48,18 @@ impl StampLocation {
 
 /// File extensions of programs, by the comment syntax that may come first.
 const LANGUAGES: [(&str, &[&str]); 5] = [
-    ("# ", &["py", "sh", "bash", "zsh", "fish", "rb", "pl", "pm", "r", "ps1", "jl", "ex", "exs", "tcl", "awk", "nu"]),
+    (
+        "# ",
+        &[
+            "py", "sh", "bash", "zsh", "fish", "rb", "pl", "pm", "r", "ps1", "jl", "ex", "exs",
+            "tcl", "awk", "nu",
+        ],
+    ),
     (
         "// ",
         &[
-            "js", "mjs", "cjs", "ts", "mts", "cts", "go", "rs", "swift", "kt", "kts", "scala", "java", "c", "cpp",
-            "cs", "dart", "zig",
+            "js", "mjs", "cjs", "ts", "mts", "cts", "go", "rs", "swift", "kt", "kts", "scala",
+            "java", "c", "cpp", "cs", "dart", "zig",
         ],
     ),
     ("-- ", &["lua", "sql", "hs", "elm"]),
@@ -52,8 +69,9 @@ const LANGUAGES: [(&str, &[&str]); 5] = [
     (
         "",
         &[
-            "php", "m", "bat", "cmd", "erl", "ml", "fs", "fsx", "f90", "vb", "vbs", "groovy", "nim", "cr", "cljs",
-            "rkt", "coffee", "h", "cc", "hpp", "d", "v", "pas", "ada", "adb", "raku", "gd", "sed", "jq",
+            "php", "m", "bat", "cmd", "erl", "ml", "fs", "fsx", "f90", "vb", "vbs", "groovy",
+            "nim", "cr", "cljs", "rkt", "coffee", "h", "cc", "hpp", "d", "v", "pas", "ada", "adb",
+            "raku", "gd", "sed", "jq",
         ],
     ),
 ];
@@ -65,12 +83,19 @@ pub fn is_program(ending: &str) -> bool {
 
 /// The comment syntax for an extension; `None` if a comment cannot come first.
 pub fn mark(ending: &str) -> Option<&'static str> {
-    LANGUAGES.iter().find(|(_, endings)| endings.contains(&ending)).map(|(mark, _)| *mark)
+    LANGUAGES
+        .iter()
+        .find(|(_, endings)| endings.contains(&ending))
+        .map(|(mark, _)| *mark)
 }
 
 /// Decides where the stamp of a file is; `raw` is its content.
 pub fn stamp_location(file: &Path, raw: &str) -> StampLocation {
-    let ending = file.extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
+    let ending = file
+        .extension()
+        .and_then(OsStr::to_str)
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     match (mark(&ending), ending.as_str()) {
         (Some(mark), _) if !mark.is_empty() => StampLocation::Comment(mark, ""),
         (_, "md" | "markdown" | "html" | "xml") => StampLocation::Comment("<!-- ", " -->"),
@@ -96,7 +121,8 @@ pub fn author_file(file: &Path) -> PathBuf {
 
 /// Whether a file is the stamp or signature of another one, by its name.
 pub fn is_companion(file: &Path) -> bool {
-    file.extension().is_some_and(|ending| ending == "sig" || ending == "sshsig")
+    file.extension()
+        .is_some_and(|ending| ending == "sig" || ending == "sshsig")
 }
 
 fn with_ending(file: &Path, ending: &str) -> PathBuf {
@@ -114,16 +140,32 @@ mod tests {
         for (name, raw, expected) in [
             ("a.py", "", StampLocation::Comment("# ", "")),
             ("a.PY", "", StampLocation::Comment("# ", "")),
-            ("a.ts", "#!/usr/bin/env deno\n", StampLocation::Comment("// ", "")),
+            (
+                "a.ts",
+                "#!/usr/bin/env deno\n",
+                StampLocation::Comment("// ", ""),
+            ),
             ("a.lua", "", StampLocation::Comment("-- ", "")),
             ("a.json", "", StampLocation::Beside),
-            ("a.php", "#!/usr/bin/env php\n<?php\n", StampLocation::Beside),
+            (
+                "a.php",
+                "#!/usr/bin/env php\n<?php\n",
+                StampLocation::Beside,
+            ),
             ("a.what", "x", StampLocation::Beside),
             ("a.what", "#!/bin/what\n", StampLocation::Comment("# ", "")),
-            ("a", "\u{feff}#!/bin/what\n", StampLocation::Comment("# ", "")),
+            (
+                "a",
+                "\u{feff}#!/bin/what\n",
+                StampLocation::Comment("# ", ""),
+            ),
             ("a", "x", StampLocation::Beside),
         ] {
-            assert_eq!(stamp_location(Path::new(name), raw), expected, "{name} {raw:?}");
+            assert_eq!(
+                stamp_location(Path::new(name), raw),
+                expected,
+                "{name} {raw:?}"
+            );
         }
     }
 
@@ -155,8 +197,18 @@ mod tests {
             assert_eq!(python.body(line), None, "{line:?}");
         }
         let page = StampLocation::Comment("<!-- ", " -->");
-        assert_eq!((page.body("<!--x:1-->"), page.body("<!-- x:1 --> ")), (Some("x:1"), Some("x:1")));
-        assert_eq!((page.body("<!-- x:1"), page.body("<!-- x:1 --> y"), page.body("# x:1")), (None, None, None));
+        assert_eq!(
+            (page.body("<!--x:1-->"), page.body("<!-- x:1 --> ")),
+            (Some("x:1"), Some("x:1"))
+        );
+        assert_eq!(
+            (
+                page.body("<!-- x:1"),
+                page.body("<!-- x:1 --> y"),
+                page.body("# x:1")
+            ),
+            (None, None, None)
+        );
         assert_eq!(StampLocation::Comment("/* ", " */").body("/* x:1"), None);
         assert_eq!(StampLocation::Comment("-- ", "").body("--x:1"), None);
         assert_eq!(StampLocation::Beside.body("# x:1"), None);
@@ -164,7 +216,10 @@ mod tests {
 
     #[test]
     fn companions_are_known_by_their_names() {
-        assert_eq!(detached_file(Path::new("a/t.json")), Path::new("a/t.json.sig"));
+        assert_eq!(
+            detached_file(Path::new("a/t.json")),
+            Path::new("a/t.json.sig")
+        );
         assert_eq!(author_file(Path::new("a/t.md")), Path::new("a/t.md.sshsig"));
         assert!(is_companion(Path::new("a/t.json.sig")) && is_companion(Path::new("t.md.sshsig")));
         assert!(!is_companion(Path::new("a/sig")) && !is_companion(Path::new("t.md")));

@@ -1,6 +1,9 @@
 use proptest::prelude::*;
 
-use super::{Digest as _, Integrity, Path, Sha256, after_stamp, check_detached, check_folder, folder_hash, hex};
+use super::{
+    Digest as _, Integrity, Path, Sha256, after_stamp, check_detached, check_folder, folder_hash,
+};
+use crate::encoding::hex;
 
 const TIME: &str = "2026-01-28T12:00:00Z";
 
@@ -15,8 +18,17 @@ fn check(text: &str) -> Integrity {
 }
 
 fn file_of(text: &str) -> &'static str {
-    let marks = [("<!--", "a.md"), ("//", "a.js"), ("--", "a.lua"), ("/*", "a.css"), (";", "a.el")];
-    marks.iter().find(|(mark, _)| text.starts_with(mark)).map_or("a.py", |(_, file)| file)
+    let marks = [
+        ("<!--", "a.md"),
+        ("//", "a.js"),
+        ("--", "a.lua"),
+        ("/*", "a.css"),
+        (";", "a.el"),
+    ];
+    marks
+        .iter()
+        .find(|(mark, _)| text.starts_with(mark))
+        .map_or("a.py", |(_, file)| file)
 }
 
 fn check_directive(text: &str, name: &str, version: &str) -> Integrity {
@@ -55,7 +67,10 @@ fn a_line_that_no_hash_covers_must_be_a_comment() {
     ] {
         for end in ["\n", "\r\n"] {
             let integrity = super::check(Path::new(file), &format!("{line}{end}x\n"));
-            assert!(matches!(integrity, Integrity::Invalid { line: 1, .. }), "{file} {line:?} {integrity:?}");
+            assert!(
+                matches!(integrity, Integrity::Invalid { line: 1, .. }),
+                "{file} {line:?} {integrity:?}"
+            );
         }
     }
     for (file, line) in [
@@ -66,17 +81,30 @@ fn a_line_that_no_hash_covers_must_be_a_comment() {
     ] {
         for end in ["\n", "\r\n"] {
             let integrity = super::check(Path::new(file), &format!("{line}{end}x\n"));
-            assert!(matches!(integrity, Integrity::Valid { .. }), "{file} {line:?} {integrity:?}");
+            assert!(
+                matches!(integrity, Integrity::Valid { .. }),
+                "{file} {line:?} {integrity:?}"
+            );
         }
     }
 }
 
 #[test]
 fn a_stamp_in_any_comment_covers_the_rest_of_the_file() {
-    for (prefix, suffix) in [("# ", ""), ("<!-- ", " -->"), ("// ", ""), ("-- ", ""), ("/* ", " */"), ("; ", "")] {
+    for (prefix, suffix) in [
+        ("# ", ""),
+        ("<!-- ", " -->"),
+        ("// ", ""),
+        ("-- ", ""),
+        ("/* ", " */"),
+        ("; ", ""),
+    ] {
         let text = stamped(prefix, suffix, "content\nmore\r\n");
         assert!(is_valid(&text), "{text}");
-        assert!(matches!(check(&format!("{text}!")), Integrity::Mismatch { .. }));
+        assert!(matches!(
+            check(&format!("{text}!")),
+            Integrity::Mismatch { .. }
+        ));
     }
 }
 
@@ -94,9 +122,13 @@ fn a_shebang_stays_before_the_stamp_and_is_covered() {
 fn crlf_and_byte_order_marks_are_hashed_as_they_are() {
     let content = "a\r\nb\r\n";
     let hash = hex(&Sha256::digest(content));
-    assert!(is_valid(&format!("# kiwi-mcp:validated:{TIME}:{hash}\r\n{content}")));
+    assert!(is_valid(&format!(
+        "# kiwi-mcp:validated:{TIME}:{hash}\r\n{content}"
+    )));
     let with_mark = hex(&Sha256::digest(format!("\u{feff}{content}")));
-    assert!(is_valid(&format!("\u{feff}# kiwi-mcp:validated:{TIME}:{with_mark}\n{content}")));
+    assert!(is_valid(&format!(
+        "\u{feff}# kiwi-mcp:validated:{TIME}:{with_mark}\n{content}"
+    )));
 }
 
 #[test]
@@ -104,9 +136,18 @@ fn what_is_no_stamp_is_named() {
     let invalid = |text: &str| matches!(check(text), Integrity::Invalid { .. });
     let good = stamped("# ", "", "x\n");
     assert!(invalid(&format!("\n{good}")), "not the first line");
-    assert!(invalid(&format!("{}{good}", stamped("# ", "", ""))), "twice");
-    assert!(invalid(&good.replace(&good[60..70], "ABCDEFGHIJ")), "not hexadecimal");
-    assert!(invalid(&good.replacen('\n', " trailing\n", 1)), "trailing data");
+    assert!(
+        invalid(&format!("{}{good}", stamped("# ", "", ""))),
+        "twice"
+    );
+    assert!(
+        invalid(&good.replace(&good[60..70], "ABCDEFGHIJ")),
+        "not hexadecimal"
+    );
+    assert!(
+        invalid(&good.replacen('\n', " trailing\n", 1)),
+        "trailing data"
+    );
     assert!(invalid(&good.replace(TIME, "yesterday")), "not a time");
     assert_eq!(check("plain"), Integrity::Unsigned);
 }
@@ -114,24 +155,37 @@ fn what_is_no_stamp_is_named() {
 #[test]
 fn a_stamp_before_the_shebang_is_refused() {
     let text = stamped("# ", "", "#!/usr/bin/env python3\nx = 1\n");
-    let reason = "a stamp stands after the shebang";
+    let reason = "a stamp must come after the shebang";
     for (text, line) in [(text.clone(), 1), (format!("\u{feff}{text}"), 1)] {
         assert_eq!(check(&text), Integrity::Invalid { reason, line }, "{text}");
     }
     // Further down such a line is an ordinary comment.
     let hash = hex(&Sha256::digest("#!/bin/sh\n#!x\n"));
-    assert!(is_valid(&format!("#!/bin/sh\n# kiwi-mcp:validated:{TIME}:{hash}\n#!x\n")));
+    assert!(is_valid(&format!(
+        "#!/bin/sh\n# kiwi-mcp:validated:{TIME}:{hash}\n#!x\n"
+    )));
 }
 
 #[test]
 fn a_stamp_that_was_moved_far_down_is_refused_and_one_that_is_quoted_is_content() {
     let content = "a = 1\nb = 2\nc = 3\nd = 4\ne = 5\n";
-    let stamp = format!("# kiwi-mcp:validated:{TIME}:{}\n", hex(&Sha256::digest(content)));
+    let stamp = format!(
+        "# kiwi-mcp:validated:{TIME}:{}\n",
+        hex(&Sha256::digest(content))
+    );
     let reason = "a stamp must be the first line";
     for (at, line) in [(4, 5), (5, 6)] {
-        let moved: String = content.split_inclusive('\n').take(at).chain([stamp.as_str()]).collect();
+        let moved: String = content
+            .split_inclusive('\n')
+            .take(at)
+            .chain([stamp.as_str()])
+            .collect();
         let moved = moved + &content.split_inclusive('\n').skip(at).collect::<String>();
-        assert_eq!(check(&moved), Integrity::Invalid { reason, line }, "{moved}");
+        assert_eq!(
+            check(&moved),
+            Integrity::Invalid { reason, line },
+            "{moved}"
+        );
     }
     for quoted in [
         format!("{content}f = 6\n{stamp}"),
@@ -146,8 +200,12 @@ fn a_stamp_that_was_moved_far_down_is_refused_and_one_that_is_quoted_is_content(
 #[test]
 fn older_stamps_are_recognised() {
     assert_eq!(
-        check(&format!("<!-- kiwi-mcp:validated:{TIME}:0123456789ab -->\n# x")),
-        Integrity::Foreign { kind: "an old Kiwi stamp of 12 digits" }
+        check(&format!(
+            "<!-- kiwi-mcp:validated:{TIME}:0123456789ab -->\n# x"
+        )),
+        Integrity::Foreign {
+            kind: "an old Kiwi stamp of 12 digits"
+        }
     );
     let rye = "<!-- rye:signed:2026-01-01T00:00:00Z:aa:bb:cc -->\n# x\n";
     assert!(matches!(check(rye), Integrity::Foreign { .. }));
@@ -158,20 +216,41 @@ fn older_stamps_are_recognised() {
         r#"{{"directive_name":"a","metadata":{{}},"version":"1.0.0","xml_hash":"{}"}}"#,
         hex(&Sha256::digest(block))
     );
-    let text = format!("<!-- kiwi-mcp:validated:{TIME}:{} -->\n# A\n{block}\n", hex(&Sha256::digest(payload)));
+    let text = format!(
+        "<!-- kiwi-mcp:validated:{TIME}:{} -->\n# A\n{block}\n",
+        hex(&Sha256::digest(payload))
+    );
     assert!(matches!(check(&text), Integrity::Mismatch { .. }));
-    assert!(matches!(check_directive(&text, "a", "1.0.0"), Integrity::Foreign { .. }));
-    assert!(matches!(check_directive(&text, "b", "1.0.0"), Integrity::Mismatch { .. }));
+    assert!(matches!(
+        check_directive(&text, "a", "1.0.0"),
+        Integrity::Foreign { .. }
+    ));
+    assert!(matches!(
+        check_directive(&text, "b", "1.0.0"),
+        Integrity::Mismatch { .. }
+    ));
 }
 
 #[test]
 fn detached_stamps_hold_one_line() {
     let hash = hex(&Sha256::digest("{}"));
     let stamp = format!("kiwi-mcp:validated:{TIME}:{hash}\n");
-    assert!(matches!(check_detached(&stamp, "{}"), Integrity::Valid { .. }));
-    assert!(matches!(check_detached(&stamp, "{ }"), Integrity::Mismatch { .. }));
-    assert!(matches!(check_detached(&format!("{stamp}{stamp}"), "{}"), Integrity::Invalid { .. }));
-    assert!(matches!(check_detached("", "{}"), Integrity::Invalid { .. }));
+    assert!(matches!(
+        check_detached(&stamp, "{}"),
+        Integrity::Valid { .. }
+    ));
+    assert!(matches!(
+        check_detached(&stamp, "{ }"),
+        Integrity::Mismatch { .. }
+    ));
+    assert!(matches!(
+        check_detached(&format!("{stamp}{stamp}"), "{}"),
+        Integrity::Invalid { .. }
+    ));
+    assert!(matches!(
+        check_detached("", "{}"),
+        Integrity::Invalid { .. }
+    ));
 }
 
 #[test]
@@ -203,7 +282,12 @@ fn a_folder_stamp_covers_links_and_refuses_those_that_lead_out() {
     let tool = dir.path().join("tool");
     let manifest = tool.join("tool.yaml");
     std::fs::create_dir_all(tool.join("lib")).unwrap();
-    for (name, text) in [("tool/tool.yaml", ""), ("tool/a", "a"), ("tool/b", "b"), ("outside", "c")] {
+    for (name, text) in [
+        ("tool/tool.yaml", ""),
+        ("tool/a", "a"),
+        ("tool/b", "b"),
+        ("outside", "c"),
+    ] {
         std::fs::write(dir.path().join(name), text).unwrap();
     }
     let hash = || folder_hash(&tool, &manifest, "").map_err(|err| err.to_string());
@@ -221,11 +305,19 @@ fn a_folder_stamp_covers_links_and_refuses_those_that_lead_out() {
     assert!(hash().is_ok_and(|hash| Ok(hash) != to_b));
     for (target, name) in [("../outside", "x"), ("lib", "y")] {
         link(target, name);
-        assert_eq!(hash(), Err(format!("the link `{name}` leads to what no stamp covers")));
+        assert_eq!(
+            hash(),
+            Err(format!(
+                "the link `{name}` points to something that no stamp covers"
+            ))
+        );
         std::fs::remove_file(tool.join(name)).unwrap();
     }
     std::fs::write(tool.join("a\nb"), "").unwrap();
-    assert_eq!(hash(), Err("`a\\nb` is no name that can be stamped".to_owned()));
+    assert_eq!(
+        hash(),
+        Err("`a\\nb` is not a name that can be stamped".to_owned())
+    );
 }
 
 /// Text made of pieces of stamps and their surroundings.
@@ -250,8 +342,14 @@ fn pieces() -> impl Strategy<Value = String> {
         "<directive",
         "</directive>",
     ]);
-    prop::collection::vec((piece, prop_oneof![9 => Just(1), 1 => 2..200_usize]), 0..24)
-        .prop_map(|pieces| pieces.into_iter().map(|(piece, times)| piece.repeat(times)).collect())
+    prop::collection::vec((piece, prop_oneof![9 => Just(1), 1 => 2..200_usize]), 0..24).prop_map(
+        |pieces| {
+            pieces
+                .into_iter()
+                .map(|(piece, times)| piece.repeat(times))
+                .collect()
+        },
+    )
 }
 
 proptest! {

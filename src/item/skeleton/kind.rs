@@ -22,9 +22,9 @@ pub const TYPES: [&str; 14] = [
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SkeletonKind {
     Script {
-        language: Language,
+        language: SkeletonLanguage,
         /// As written.
         written: &'static str,
     },
@@ -41,14 +41,14 @@ pub enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
+pub enum SkeletonLanguage {
     /// Python with a `main` function.
     Python,
     Bash,
     Node,
 }
 
-impl Language {
+impl SkeletonLanguage {
     pub fn ending(self) -> &'static str {
         match self {
             Self::Python => "py",
@@ -58,15 +58,15 @@ impl Language {
     }
 }
 
-impl Kind {
+impl SkeletonKind {
     /// The kind for a type name; the executor of a script decides its language.
     pub fn of(written: &str, executor: Option<&str>) -> Result<Self, SkeletonError> {
         let script = |language, written| Self::Script { language, written };
         Ok(match written {
             "script" => script(language_of(executor)?, "script"),
-            "python" => script(Language::Python, "python"),
-            "bash" => script(Language::Bash, "bash"),
-            "node" => script(Language::Node, "script"),
+            "python" => script(SkeletonLanguage::Python, "python"),
+            "bash" => script(SkeletonLanguage::Bash, "bash"),
+            "node" => script(SkeletonLanguage::Node, "script"),
             "api" => Self::Api,
             "mcp_server" => Self::McpServer,
             "mcp_tool" => Self::McpTool,
@@ -98,11 +98,11 @@ impl Kind {
     }
 }
 
-fn language_of(executor: Option<&str>) -> Result<Language, SkeletonError> {
+fn language_of(executor: Option<&str>) -> Result<SkeletonLanguage, SkeletonError> {
     match executor {
-        None | Some("python_runtime") => Ok(Language::Python),
-        Some("bash_runtime") => Ok(Language::Bash),
-        Some("node_runtime") => Ok(Language::Node),
+        None | Some("python_runtime") => Ok(SkeletonLanguage::Python),
+        Some("bash_runtime") => Ok(SkeletonLanguage::Bash),
+        Some("node_runtime") => Ok(SkeletonLanguage::Node),
         Some(other) => Err(SkeletonError::UnknownLanguage(other.to_owned())),
     }
 }
@@ -112,7 +112,9 @@ pub enum SkeletonError {
     #[error("`{}` is not a type of tool", shown(.0))]
     UnknownType(String),
     /// Primitives are part of piton.
-    #[error("a primitive cannot be created: `subprocess` and `http_client` are the only two, and part of piton")]
+    #[error(
+        "a primitive cannot be created: `subprocess` and `http_client` are the only two, and part of piton"
+    )]
     Primitive,
     /// A runtime of the project may use any language.
     #[error("the language of a script that `{}` runs is not known", shown(.0))]
@@ -132,9 +134,10 @@ impl Explain for SkeletonError {
         match self {
             Self::UnknownType(_) => Code::UnknownType,
             Self::Primitive => Code::PrimitiveShadowed,
-            Self::UnknownLanguage(_) | Self::Description(_) | Self::NoExecutor(_) | Self::NoFolder(_) => {
-                Code::InvalidParameter
-            }
+            Self::UnknownLanguage(_)
+            | Self::Description(_)
+            | Self::NoExecutor(_)
+            | Self::NoFolder(_) => Code::InvalidParameter,
         }
     }
 

@@ -3,7 +3,9 @@
 /// Whether a text is one line without control characters.
 pub(super) fn is_line(text: &str) -> bool {
     !text.trim().is_empty()
-        && !text.chars().any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}'))
+        && !text
+            .chars()
+            .any(|c| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}'))
 }
 
 /// Words that YAML does not read as text.
@@ -16,12 +18,18 @@ pub(super) fn yaml(text: &str) -> String {
         && text.chars().all(plain)
         && !text.ends_with(' ')
         && !WORDS.iter().any(|word| text.eq_ignore_ascii_case(word));
-    if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "''")) }
+    if is_plain {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "''"))
+    }
 }
 
 /// The text as content of an XML element.
 pub(super) fn xml(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 /// For example `release_notes` becomes `Release notes`.

@@ -4,36 +4,66 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Content, Item, Layer};
+use super::{Item, ItemContent, Layer};
 use crate::item::directive;
 use crate::item::finding::{Findings, Strength};
 use crate::item::signature::Integrity;
 use crate::item::source::SourceFile;
-use crate::item::tool::{self, Reading, Root, Surroundings};
+use crate::item::tool::{self, Root, ToolLocation, ToolReading};
 
 /// The folder name of built-in items.
 const BUILTIN: &str = "<builtin>";
 
 const TOOLS: [(&str, &str); 6] = [
-    ("subprocess.yaml", include_str!("../builtin/tools/subprocess.yaml")),
-    ("http_client.yaml", include_str!("../builtin/tools/http_client.yaml")),
-    ("python_runtime.yaml", include_str!("../builtin/tools/python_runtime.yaml")),
-    ("bash_runtime.yaml", include_str!("../builtin/tools/bash_runtime.yaml")),
-    ("node_runtime.yaml", include_str!("../builtin/tools/node_runtime.yaml")),
-    ("docker_runtime.yaml", include_str!("../builtin/tools/docker_runtime.yaml")),
+    (
+        "subprocess.yaml",
+        include_str!("../builtin/tools/subprocess.yaml"),
+    ),
+    (
+        "http_client.yaml",
+        include_str!("../builtin/tools/http_client.yaml"),
+    ),
+    (
+        "python_runtime.yaml",
+        include_str!("../builtin/tools/python_runtime.yaml"),
+    ),
+    (
+        "bash_runtime.yaml",
+        include_str!("../builtin/tools/bash_runtime.yaml"),
+    ),
+    (
+        "node_runtime.yaml",
+        include_str!("../builtin/tools/node_runtime.yaml"),
+    ),
+    (
+        "docker_runtime.yaml",
+        include_str!("../builtin/tools/docker_runtime.yaml"),
+    ),
 ];
 
 const DIRECTIVES: [(&str, &str); 3] = [
-    ("git_checkpoint.md", include_str!("../builtin/directives/git_checkpoint.md")),
-    ("migrate_script_to_tool.md", include_str!("../builtin/directives/migrate_script_to_tool.md")),
-    ("sign_items.md", include_str!("../builtin/directives/sign_items.md")),
+    (
+        "git_checkpoint.md",
+        include_str!("../builtin/directives/git_checkpoint.md"),
+    ),
+    (
+        "migrate_script_to_tool.md",
+        include_str!("../builtin/directives/migrate_script_to_tool.md"),
+    ),
+    (
+        "sign_items.md",
+        include_str!("../builtin/directives/sign_items.md"),
+    ),
 ];
 
 /// The text of a built-in item, by its `<builtin>` path.
 pub(crate) fn text(file: &Path) -> Option<&'static str> {
     let inside = file.strip_prefix(BUILTIN).ok()?;
     let named = |folder: &str, files: &[(&str, &'static str)]| {
-        files.iter().find(|(name, _)| Path::new(folder).join(name) == inside).map(|(_, text)| *text)
+        files
+            .iter()
+            .find(|(name, _)| Path::new(folder).join(name) == inside)
+            .map(|(_, text)| *text)
     };
     named("tools", &TOOLS).or_else(|| named("directives", &DIRECTIVES))
 }
@@ -41,10 +71,22 @@ pub(crate) fn text(file: &Path) -> Option<&'static str> {
 pub(in crate::item) fn items() -> Vec<Item> {
     let tools = TOOLS.iter().filter_map(|(name, text)| {
         let (source, mut findings) = source("tools", name, text);
-        let around = Surroundings { folder: None, root: Root::Tools, in_lib: false, extractors: &[] };
-        let Reading::Tool(tool) = tool::read(&source, &around, &mut findings) else { return None };
+        let around = ToolLocation {
+            folder: None,
+            root: Root::Tools,
+            in_lib: false,
+            extractors: &[],
+        };
+        let ToolReading::Tool(tool) = tool::read(&source, &around, &mut findings) else {
+            return None;
+        };
         let manifest = &tool.manifest;
-        Some(item(manifest.tool_id.clone(), manifest.category.clone(), source.path, Content::Tool(tool.clone())))
+        Some(item(
+            manifest.tool_id.clone(),
+            manifest.category.clone(),
+            source.path,
+            ItemContent::Tool(tool.clone()),
+        ))
     });
     let directives = DIRECTIVES.iter().filter_map(|(name, text)| {
         let (source, mut findings) = source("directives", name, text);
@@ -53,13 +95,18 @@ pub(in crate::item) fn items() -> Vec<Item> {
             directive.name.clone(),
             directive.category.clone(),
             source.path,
-            Content::Directive(Box::new(directive)),
+            ItemContent::Directive(Box::new(directive)),
         ))
     });
     tools.chain(directives).collect()
 }
 
-fn item(id: crate::item::id::ItemId, category: String, file: PathBuf, content: Content) -> Item {
+fn item(
+    id: crate::item::id::ItemId,
+    category: String,
+    file: PathBuf,
+    content: ItemContent,
+) -> Item {
     let folder_category = category.clone();
     Item {
         layer: Layer::Builtin,
@@ -77,7 +124,14 @@ fn item(id: crate::item::id::ItemId, category: String, file: PathBuf, content: C
 fn source(folder: &str, name: &str, text: &str) -> (SourceFile, Findings) {
     let path = Path::new(BUILTIN).join(folder).join(name);
     let findings = Findings::new(&path, Strength::Strict);
-    (SourceFile { path, text: text.to_owned(), marked: false }, findings)
+    (
+        SourceFile {
+            path,
+            text: text.to_owned(),
+            marked: false,
+        },
+        findings,
+    )
 }
 
 #[cfg(test)]
@@ -87,7 +141,11 @@ mod tests {
     #[test]
     fn every_builtin_item_has_its_text() {
         for item in items() {
-            assert!(text(&item.file).is_some_and(|text| text.contains(item.id.as_str())), "{}", item.file.display());
+            assert!(
+                text(&item.file).is_some_and(|text| text.contains(item.id.as_str())),
+                "{}",
+                item.file.display()
+            );
         }
         assert_eq!(text(Path::new("<builtin>/tools/none.yaml")), None);
     }
@@ -97,7 +155,12 @@ mod tests {
         assert_eq!(items().len(), TOOLS.len() + DIRECTIVES.len());
         for (name, text) in TOOLS {
             let (source, mut findings) = source("tools", name, text);
-            let around = Surroundings { folder: None, root: Root::Tools, in_lib: false, extractors: &[] };
+            let around = ToolLocation {
+                folder: None,
+                root: Root::Tools,
+                in_lib: false,
+                extractors: &[],
+            };
             tool::read(&source, &around, &mut findings);
             assert_eq!(findings.as_slice(), []);
         }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::item::file_stat::{FileStat, Links};
 use crate::item::finding::{Finding, Findings, Strength};
-use crate::item::place::Place;
+use crate::item::position::Position;
 use crate::item::signature::{UNSTAMPED_FOLDERS, is_companion};
 use crate::item::source::MAX_DEPTH;
 use crate::item::tool::Root;
@@ -48,7 +48,7 @@ impl fmt::Display for ItemKind {
 }
 
 #[derive(Clone, Debug)]
-pub(in crate::item) struct Candidate {
+pub(in crate::item) struct FileCandidate {
     pub(in crate::item) kind: ItemKind,
     pub(in crate::item) root: Root,
     pub(in crate::item) path: PathBuf,
@@ -73,9 +73,9 @@ pub(in crate::item) struct Refused {
 }
 
 #[derive(Debug, Default)]
-pub(in crate::item) struct Listing {
+pub(in crate::item) struct StoreListing {
     /// Sorted by path.
-    pub(in crate::item) found: Vec<Candidate>,
+    pub(in crate::item) found: Vec<FileCandidate>,
     pub(in crate::item) refused: Vec<Refused>,
     /// The folders whose entries decide what is found, with their metadata from before the listing.
     /// A missing folder is included, because it may be created.
@@ -84,8 +84,14 @@ pub(in crate::item) struct Listing {
     pub(in crate::item) has_links: bool,
 }
 
-pub(in crate::item) fn candidates(ai: &Path, project: &Path, strength: Strength) -> Listing {
-    let mut walk = Walk { project, ai, strength, seen: HashSet::new(), listing: Listing::default() };
+pub(in crate::item) fn candidates(ai: &Path, project: &Path, strength: Strength) -> StoreListing {
+    let mut walk = StoreWalk {
+        project,
+        ai,
+        strength,
+        seen: HashSet::new(),
+        listing: StoreListing::default(),
+    };
     for (kind, root, folder) in [
         (ItemKind::Directive, Root::Tools, "directives"),
         (ItemKind::Tool, Root::Tools, "tools"),
@@ -106,14 +112,27 @@ pub(in crate::item) fn candidates(ai: &Path, project: &Path, strength: Strength)
 }
 
 /// Keeps one candidate per file if symlinks lead to the same file, preferring the direct path.
-fn drop_second_ways(found: &mut Vec<Candidate>) {
-    let targets: Vec<Option<PathBuf>> = found.iter().map(|candidate| fs::canonicalize(&candidate.path).ok()).collect();
-    let direct = |at: usize| targets.get(at).is_some_and(|target| target.as_ref() == found.get(at).map(|c| &c.path));
+fn drop_second_ways(found: &mut Vec<FileCandidate>) {
+    let targets: Vec<Option<PathBuf>> = found
+        .iter()
+        .map(|candidate| fs::canonicalize(&candidate.path).ok())
+        .collect();
+    let direct = |at: usize| {
+        targets
+            .get(at)
+            .is_some_and(|target| target.as_ref() == found.get(at).map(|c| &c.path))
+    };
     let mut order: Vec<usize> = (0..found.len()).collect();
     order.sort_by_key(|at| !direct(*at));
     let mut taken = HashSet::new();
-    let kept: HashSet<usize> =
-        order.into_iter().filter(|at| targets.get(*at).is_some_and(|target| taken.insert(target.clone()))).collect();
+    let kept: HashSet<usize> = order
+        .into_iter()
+        .filter(|at| {
+            targets
+                .get(*at)
+                .is_some_and(|target| taken.insert(target.clone()))
+        })
+        .collect();
     let mut at = 0;
     found.retain(|_| {
         at += 1;
@@ -130,25 +149,30 @@ pub(super) fn folder_manifest(folder: &Path) -> Option<PathBuf> {
 
 /// The manifest of a folder tool, and whether it is a symlink.
 fn find_manifest(folder: &Path) -> Option<(PathBuf, bool)> {
-    MANIFESTS.iter().map(|name| folder.join(name)).find_map(|path| {
-        let found = path.symlink_metadata().ok()?;
-        let is_link = found.is_symlink();
-        (found.is_file() || is_link && path.is_file()).then_some((path, is_link))
-    })
+    MANIFESTS
+        .iter()
+        .map(|name| folder.join(name))
+        .find_map(|path| {
+            let found = path.symlink_metadata().ok()?;
+            let is_link = found.is_symlink();
+            (found.is_file() || is_link && path.is_file()).then_some((path, is_link))
+        })
 }
 
-struct Walk<'a> {
+struct StoreWalk<'a> {
     project: &'a Path,
     ai: &'a Path,
     strength: Strength,
     seen: HashSet<PathBuf>,
-    listing: Listing,
+    listing: StoreListing,
 }
 
-impl Walk<'_> {
+impl StoreWalk<'_> {
     fn folder(&mut self, kind: ItemKind, root: Root, folder: &Path, category: &str, depth: usize) {
         // Take the metadata before listing, so that later changes are visible.
-        self.listing.folders.push((folder.to_path_buf(), FileStat::of(folder, Links::Followed)));
+        self.listing
+            .folders
+            .push((folder.to_path_buf(), FileStat::of(folder, Links::Followed)));
         let listed_in = self.listing.folders.len() - 1;
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -168,7 +192,13 @@ impl Walk<'_> {
         for entry in entries {
             let path = entry.path();
             let Some(name) = entry.file_name().to_str().map(str::to_owned) else {
-                self.refuse(kind, Code::InvalidPath, &path, "the name is not valid UTF-8".to_owned(), "rename it");
+                self.refuse(
+                    kind,
+                    Code::InvalidPath,
+                    &path,
+                    "the name is not valid UTF-8".to_owned(),
+                    "rename it",
+                );
                 continue;
             };
             if name.starts_with('.') || UNSTAMPED_FOLDERS.contains(&name.as_str()) {
@@ -184,13 +214,19 @@ impl Walk<'_> {
                 );
                 continue;
             }
-            let Ok(file_type) = entry.file_type() else { continue };
+            let Ok(file_type) = entry.file_type() else {
+                continue;
+            };
             self.listing.has_links |= file_type.is_symlink();
             if file_type.is_symlink() && !self.stays_inside(kind, &path) {
                 continue;
             }
             // Only a symlink needs a second look at its target.
-            let is_folder = if file_type.is_symlink() { path.is_dir() } else { file_type.is_dir() };
+            let is_folder = if file_type.is_symlink() {
+                path.is_dir()
+            } else {
+                file_type.is_dir()
+            };
             if is_folder {
                 self.subfolder(kind, root, &path, category, &name, (depth, listed_in));
             } else {
@@ -231,14 +267,16 @@ impl Walk<'_> {
             let (manifest, is_link) = if manifest.ends_with(MANIFESTS[0]) {
                 (manifest, is_link)
             } else {
-                self.listing.folders.push((path.to_path_buf(), FileStat::of(path, Links::Followed)));
+                self.listing
+                    .folders
+                    .push((path.to_path_buf(), FileStat::of(path, Links::Followed)));
                 find_manifest(path).unwrap_or((manifest, is_link))
             };
             let in_lib = category.split('/').any(|part| part == "lib");
             let folder = Some(path.to_path_buf());
             let category = category.to_owned();
             let is_regular = !is_link;
-            self.listing.found.push(Candidate {
+            self.listing.found.push(FileCandidate {
                 kind,
                 root,
                 path: manifest,
@@ -250,7 +288,11 @@ impl Walk<'_> {
             });
             return;
         }
-        let category = if category.is_empty() { name.to_owned() } else { format!("{category}/{name}") };
+        let category = if category.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{category}/{name}")
+        };
         self.folder(kind, root, path, &category, depth + 1);
     }
 
@@ -263,16 +305,20 @@ impl Walk<'_> {
         name: &str,
         (file_type, listed_in): (fs::FileType, usize),
     ) {
-        let is_markdown = Path::new(name).extension().is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
+        let is_markdown = Path::new(name)
+            .extension()
+            .is_some_and(|ending| ending.eq_ignore_ascii_case("md"));
         let wanted = match kind {
             ItemKind::Tool => !is_markdown && !is_companion(Path::new(name)),
-            ItemKind::Directive | ItemKind::Knowledge => is_markdown && !name.eq_ignore_ascii_case("readme.md"),
+            ItemKind::Directive | ItemKind::Knowledge => {
+                is_markdown && !name.eq_ignore_ascii_case("readme.md")
+            }
         };
         if wanted {
             let in_lib = category.split('/').any(|part| part == "lib");
             let category = category.to_owned();
             let is_regular = file_type.is_file();
-            self.listing.found.push(Candidate {
+            self.listing.found.push(FileCandidate {
                 kind,
                 root,
                 path,
@@ -293,11 +339,12 @@ impl Walk<'_> {
                 Code::UnreadableFile,
                 link,
                 "the link leads nowhere".to_owned(),
-                "remove it or mend its target",
+                "remove it or fix its target",
             );
             return false;
         };
-        let inside = |base: &Path| fs::canonicalize(base).is_ok_and(|base| target.starts_with(base));
+        let inside =
+            |base: &Path| fs::canonicalize(base).is_ok_and(|base| target.starts_with(base));
         if !inside(self.project) && !inside(self.ai) {
             self.refuse(
                 kind,
@@ -308,7 +355,9 @@ impl Walk<'_> {
             );
             return false;
         }
-        let own = link.parent().and_then(|folder| fs::canonicalize(folder).ok());
+        let own = link
+            .parent()
+            .and_then(|folder| fs::canonicalize(folder).ok());
         if own.is_some_and(|own| own.starts_with(&target)) {
             self.refuse(
                 kind,
@@ -322,11 +371,26 @@ impl Walk<'_> {
         self.seen.insert(target)
     }
 
-    fn refuse(&mut self, kind: ItemKind, code: Code, path: &Path, message: String, suggestion: &str) {
+    fn refuse(
+        &mut self,
+        kind: ItemKind,
+        code: Code,
+        path: &Path,
+        message: String,
+        suggestion: &str,
+    ) {
         let shown = path.strip_prefix(self.project).unwrap_or(path);
         let mut findings = Findings::new(shown, self.strength);
-        findings.add(code, Place::START, "", message).suggest(suggestion);
-        let refused = |finding| Refused { kind, path: path.to_path_buf(), finding };
-        self.listing.refused.extend(findings.into_vec().into_iter().map(refused));
+        findings
+            .add(code, Position::START, "", message)
+            .suggest(suggestion);
+        let refused = |finding| Refused {
+            kind,
+            path: path.to_path_buf(),
+            finding,
+        };
+        self.listing
+            .refused
+            .extend(findings.into_vec().into_iter().map(refused));
     }
 }

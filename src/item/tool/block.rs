@@ -4,7 +4,7 @@
 //! everything else becomes the tool's config.
 
 use crate::item::finding::Findings;
-use crate::item::node::{Data, Entry, Node};
+use crate::item::node::{Data, Node, NodeEntry};
 use crate::problem::Code;
 
 use super::ToolKind;
@@ -15,8 +15,16 @@ use crate::item::wording::{did_you_mean, nearest};
 const TYPES: [&str; 6] = ["python", "bash", "node", "api", "docker", "mcp"];
 
 /// Fields of the tool, not of its config.
-const LIFTED: [&str; 7] =
-    ["requires", "mutates_state", "dependencies", "timeout", "isolation", "writes", "permissions"];
+const LIFTED: [&str; 8] = [
+    "requires",
+    "mutates_state",
+    "dependencies",
+    "timeout",
+    "isolation",
+    "writes",
+    "caches",
+    "permissions",
+];
 
 /// Other known fields of a block.
 const SETTINGS: &[&str] = &[
@@ -81,7 +89,12 @@ pub(super) fn lower(map: &mut Node, findings: &mut Findings) -> Option<ToolKind>
             offer(map, lifted, &format!("executor.{key}"), findings);
         }
     }
-    for unknown in block.entries().unwrap_or_default().iter().filter(|entry| !SETTINGS.contains(&entry.key.as_str())) {
+    for unknown in block
+        .entries()
+        .unwrap_or_default()
+        .iter()
+        .filter(|entry| !SETTINGS.contains(&entry.key.as_str()))
+    {
         let finding = findings.add(
             Code::UnknownField,
             unknown.place,
@@ -94,7 +107,12 @@ pub(super) fn lower(map: &mut Node, findings: &mut Findings) -> Option<ToolKind>
     let kind = match written {
         None => {
             findings
-                .add(Code::MissingRequiredField, entry.place, "executor.type", "executor.type is required")
+                .add(
+                    Code::MissingRequiredField,
+                    entry.place,
+                    "executor.type",
+                    "executor.type is required",
+                )
                 .suggest(format!("add one of {}", TYPES.join(", ")));
             None
         }
@@ -104,7 +122,7 @@ pub(super) fn lower(map: &mut Node, findings: &mut Findings) -> Option<ToolKind>
         }
     };
     let mut config = section(map, "config");
-    if config.entries().is_some_and(<[Entry]>::is_empty) {
+    if config.entries().is_some_and(<[NodeEntry]>::is_empty) {
         config.place = entry.place;
     }
     if let Data::Map(settings) = block.data {
@@ -117,7 +135,12 @@ pub(super) fn lower(map: &mut Node, findings: &mut Findings) -> Option<ToolKind>
     kind
 }
 
-fn executor(map: &mut Node, block: &mut Node, written: &Entry, findings: &mut Findings) -> Option<ToolKind> {
+fn executor(
+    map: &mut Node,
+    block: &mut Node,
+    written: &NodeEntry,
+    findings: &mut Findings,
+) -> Option<ToolKind> {
     let place = written.value.place;
     let Some(name) = written.value.as_text() else {
         wrong_type(&written.value, "executor.type", "a string", findings);
@@ -135,7 +158,11 @@ fn executor(map: &mut Node, block: &mut Node, written: &Entry, findings: &mut Fi
                 Code::InvalidEnumValue,
                 place,
                 "executor.type",
-                format!("executor type `{}` is not one of {}", other.escape_debug(), TYPES.join(", ")),
+                format!(
+                    "executor type `{}` is not one of {}",
+                    other.escape_debug(),
+                    TYPES.join(", ")
+                ),
             );
             let meant = match other {
                 "http" | "rest" => Some("api"),
@@ -152,7 +179,7 @@ fn executor(map: &mut Node, block: &mut Node, written: &Entry, findings: &mut Fi
 }
 
 /// A block of type `mcp` names a server or describes one.
-fn mcp(map: &mut Node, block: &mut Node, written: &Entry) -> ToolKind {
+fn mcp(map: &mut Node, block: &mut Node, written: &NodeEntry) -> ToolKind {
     for alias in ["tool", "tool_name"] {
         if let Some(name) = block.take(alias)
             && block.find("mcp_tool_name").is_none()
@@ -167,15 +194,32 @@ fn mcp(map: &mut Node, block: &mut Node, written: &Entry) -> ToolKind {
     let place = written.value.place;
     let over_url = match block.find("transport").and_then(Node::as_text) {
         Some(transport) => transport != "stdio",
-        None => block.find("url").or_else(|| block.find("endpoint")).is_some(),
+        None => block
+            .find("url")
+            .or_else(|| block.find("endpoint"))
+            .is_some(),
     };
-    map.set("executor", place, Node::text(if over_url { "http_client" } else { "subprocess" }, place));
+    map.set(
+        "executor",
+        place,
+        Node::text(
+            if over_url {
+                "http_client"
+            } else {
+                "subprocess"
+            },
+            place,
+        ),
+    );
     ToolKind::McpServer
 }
 
 /// Reports a type of the tool that contradicts its block.
-fn conflict(map: &Node, written: &Entry, findings: &mut Findings) {
-    let (Some(tool), Some(block)) = (map.find("tool_type").and_then(Node::as_text), written.value.as_text()) else {
+fn conflict(map: &Node, written: &NodeEntry, findings: &mut Findings) {
+    let (Some(tool), Some(block)) = (
+        map.find("tool_type").and_then(Node::as_text),
+        written.value.as_text(),
+    ) else {
         return;
     };
     let agrees = match block {
@@ -190,7 +234,10 @@ fn conflict(map: &Node, written: &Entry, findings: &mut Findings) {
                 Code::ConflictingField,
                 written.value.place,
                 "executor.type",
-                format!("executor type `{block}` does not fit tool_type `{}`", tool.escape_debug()),
+                format!(
+                    "executor type `{block}` does not fit tool_type `{}`",
+                    tool.escape_debug()
+                ),
             )
             .suggest("make them say the same");
     }

@@ -1,19 +1,19 @@
 //! A tool between its spelling and the manifest.
 //!
-//! A [`Draft`] is the canonical map (the keys of a plain `tool.yaml`) plus what the map cannot
+//! A [`ToolDraft`] is the canonical map (the keys of a plain `tool.yaml`) plus what the map cannot
 //! express. Spellings fill it; only [`manifest`](super::manifest) reads it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use crate::item::finding::Findings;
-use crate::item::node::{Entry, Node};
+use crate::item::node::{Node, NodeEntry};
 use crate::problem::Code;
 
 use super::{Origin, Spelling, ToolKind};
 
 #[derive(Clone, Debug)]
-pub(super) struct Draft {
+pub(super) struct ToolDraft {
     /// Always a map.
     pub(super) node: Node,
     pub(super) spelling: Spelling,
@@ -25,9 +25,15 @@ pub(super) struct Draft {
     pub(super) lenders: BTreeSet<PathBuf>,
 }
 
-impl Draft {
+impl ToolDraft {
     pub(super) fn new(node: Node, spelling: Spelling) -> Self {
-        Self { node, spelling, kind: None, elsewhere: BTreeMap::new(), lenders: BTreeSet::new() }
+        Self {
+            node,
+            spelling,
+            kind: None,
+            elsewhere: BTreeMap::new(),
+            lenders: BTreeSet::new(),
+        }
     }
 
     /// The name of a field in this spelling.
@@ -50,18 +56,25 @@ impl Draft {
 
 /// Adds a field that may be given in several places: the first value stays, a different second one
 /// is reported.
-pub(super) fn offer(map: &mut Node, entry: Entry, written: &str, findings: &mut Findings) {
+pub(super) fn offer(map: &mut Node, entry: NodeEntry, written: &str, findings: &mut Findings) {
     match map.find(&entry.key) {
         None => map.set(&entry.key, entry.place, entry.value),
         Some(_) if entry.value.is_null() => {}
         Some(present) if present.to_json() == entry.value.to_json() => {}
         Some(_) => {
             let message = if written == entry.key {
-                format!("`{written}` is given in two places with different values; this one is not used")
+                format!(
+                    "`{written}` is given in two places with different values; this one is not used"
+                )
             } else {
-                format!("`{written}` differs from `{}`, which is given as well and is used", entry.key)
+                format!(
+                    "`{written}` differs from `{}`, which is given as well and is used",
+                    entry.key
+                )
             };
-            findings.add(Code::ConflictingField, entry.place, written, message).suggest("keep one of them");
+            findings
+                .add(Code::ConflictingField, entry.place, written, message)
+                .suggest("keep one of them");
         }
     }
 }

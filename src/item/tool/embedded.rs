@@ -5,30 +5,33 @@
 //! Python's `main`, the docstring and the file name are used.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
+use crate::item::extractor::Extractor;
 use crate::item::finding::Findings;
-use crate::item::node::{Data, Entry, Node};
-use crate::item::place::Place;
+use crate::item::node::{Data, Node, NodeEntry};
+use crate::item::position::Position;
 use crate::item::signature::{is_program, mark};
 use crate::item::source::SourceFile;
 use crate::item::yaml;
 use crate::problem::Code;
 
-use super::comment::{self, Line};
-use super::draft::{Draft, offer, put_section, section};
-use super::python::{self, Module};
-use super::reading::{Lowered, Root, Surroundings};
+use super::comment::{self, CommentLine};
+use super::draft::{ToolDraft, offer, put_section, section};
+use super::python::{self, PythonModule};
+use super::reading::{Lowered, Root, ToolLocation};
 use super::{Spelling, ToolKind, block, canonical, kind};
 
 /// Extensions of scripts: one without metadata gets a finding. Other programs are tools only if
 /// they say so.
 pub(super) const SCRIPTS: [&str; 30] = [
-    "py", "sh", "bash", "zsh", "fish", "js", "mjs", "cjs", "ts", "mts", "cts", "rb", "pl", "pm", "php", "lua", "r",
-    "go", "rs", "ps1", "jl", "ex", "exs", "swift", "kt", "kts", "scala", "tcl", "awk", "nu",
+    "py", "sh", "bash", "zsh", "fish", "js", "mjs", "cjs", "ts", "mts", "cts", "rb", "pl", "pm",
+    "php", "lua", "r", "go", "rs", "ps1", "jl", "ex", "exs", "swift", "kt", "kts", "scala", "tcl",
+    "awk", "nu",
 ];
 
 /// Python assignments and their canonical names.
-const ASSIGNMENTS: [(&str, &str); 31] = [
+const ASSIGNMENTS: [(&str, &str); 32] = [
     ("__tool_id__", "tool_id"),
     ("__tool_type__", "tool_type"),
     ("__version__", "version"),
@@ -41,6 +44,7 @@ const ASSIGNMENTS: [(&str, &str); 31] = [
     ("__mutates_state__", "mutates_state"),
     ("__isolation__", "isolation"),
     ("__writes__", "writes"),
+    ("__caches__", "caches"),
     ("__requires__", "requires"),
     ("__dependencies__", "dependencies"),
     ("__timeout__", "timeout"),
@@ -69,13 +73,19 @@ const ANNOUNCING: [&str; 2] = ["tool_id", "tool_type"];
 pub(super) fn announces(beginning: &str, ending: &str) -> bool {
     beginning.starts_with("#!")
         || is_program(ending)
-            && comment::header(beginning)
-                .iter()
-                .any(|line| ANNOUNCING.iter().any(|key| line.text.trim_start().starts_with(&format!("{key}:"))))
+            && comment::header(beginning).iter().any(|line| {
+                ANNOUNCING
+                    .iter()
+                    .any(|key| line.text.trim_start().starts_with(&format!("{key}:")))
+            })
 }
 
 /// Lowers a script to the canonical map, if it is a tool.
-pub(super) fn lower(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findings) -> Lowered {
+pub(super) fn lower(
+    source: &SourceFile,
+    around: &ToolLocation<'_>,
+    findings: &mut Findings,
+) -> Lowered {
     let mut told = findings.clone();
     let lowered = examine(source, around, &mut told);
     // Findings count only if the file is a tool.
@@ -85,66 +95,52 @@ pub(super) fn lower(source: &SourceFile, around: &Surroundings<'_>, findings: &m
     lowered
 }
 
-fn examine(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findings) -> Lowered {
-    let Some(name) = source.path.file_name().and_then(|name| name.to_str()) else { return Lowered::Nothing };
+fn examine(source: &SourceFile, around: &ToolLocation<'_>, findings: &mut Findings) -> Lowered {
+    let Some(name) = source.path.file_name().and_then(|name| name.to_str()) else {
+        return Lowered::Nothing;
+    };
     let (stem, ending) = match name.rsplit_once('.') {
         Some((stem, ending)) => (stem, ending.to_ascii_lowercase()),
         None => (name, String::new()),
     };
-    let extractors = around.extractors.iter().filter(|extractor| extractor.claims(&ending)).collect::<Vec<_>>();
+    let extractors = around
+        .extractors
+        .iter()
+        .filter(|extractor| extractor.claims(&ending))
+        .collect::<Vec<_>>();
     let is_script = SCRIPTS.contains(&ending.as_str())
         || source.text.starts_with("#!")
         || extractors.iter().any(|extractor| extractor.names(&ending));
     if !(is_script || is_program(&ending)) || name == "__init__.py" {
         return Lowered::Nothing;
     }
-    let mut map = Node::map(Vec::new(), Place::START);
-    let mut module = Module::default();
+    let mut map = Node::map(Vec::new(), Position::START);
+    let mut module = PythonModule::default();
     let mut lenders = BTreeSet::new();
     if ending == "py" {
-        // `CONFIG` is a common name: it counts only in a file that claims to be a tool.
-        let claims =
-            ["tool_type", "tool_id", "executor_id", "__executor__"].iter().any(|word| source.text.contains(word));
-        let may_claim = claims || !extractors.is_empty();
-        let wanted =
-            |name: &str| (may_claim || name.starts_with("__")) && ASSIGNMENTS.iter().any(|(known, _)| *known == name);
-        module = python::read(&source.text, wanted, findings);
-        if !claims && module.assignments.iter().any(|entry| !entry.key.starts_with("__")) {
-            lenders.extend(extractors.iter().map(|extractor| extractor.file().to_path_buf()));
-        }
-        for entry in std::mem::take(&mut module.assignments) {
-            let Some((_, key)) = ASSIGNMENTS.iter().find(|(known, _)| *known == entry.key) else { continue };
-            let written = entry.key.clone();
-            offer(&mut map, Entry { key: (*key).to_owned(), ..entry }, &written, findings);
-        }
+        module = assignments(source, &extractors, &mut map, &mut lenders, findings);
     }
     let docstring = std::mem::take(&mut module.docstring);
     let header = comment::header(&source.text);
-    let mut prose = Vec::new();
-    let mut found = false;
-    for (lines, is_docstring) in [(&docstring, true), (&header, false)] {
-        match if found { Said::Nothing } else { fields(lines, &mut map, findings) } {
-            // Comments above a Python module are licences and the like, not descriptions.
-            Said::Nothing if is_docstring || ending != "py" => prose.extend(lines.iter().cloned()),
-            Said::Nothing => {}
-            Said::Fields(others) => {
-                found = true;
-                prose.extend(others);
-            }
-            Said::Broken => return Lowered::Broken,
-        }
-    }
+    let Some(mut prose) = header_fields((&docstring, &header), &ending, &mut map, findings) else {
+        return Lowered::Broken;
+    };
     if !is_script && !ANNOUNCING.iter().any(|key| map.find_entry(key).is_some()) {
         return Lowered::Nothing;
     }
-    let mut draft = Draft::new(map, Spelling::Embedded);
+    let mut draft = ToolDraft::new(map, Spelling::Embedded);
     for extractor in extractors {
         extractor.fill(source, &mut draft.node, &mut draft.elsewhere, &mut lenders);
     }
     draft.lenders = lenders;
     prose.retain(|line| !is_pragma(&line.text));
-    let claims = canonical::CLAIMS.iter().any(|key| draft.node.find_entry(key).is_some());
-    let speaks = draft.node.entries().is_some_and(|entries| !entries.is_empty());
+    let claims = canonical::CLAIMS
+        .iter()
+        .any(|key| draft.node.find_entry(key).is_some());
+    let speaks = draft
+        .node
+        .entries()
+        .is_some_and(|entries| !entries.is_empty());
     if around.in_lib && !claims {
         return Lowered::Nothing;
     }
@@ -156,14 +152,83 @@ fn examine(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findin
     } else if !speaks {
         if let Some(place) = module.broken {
             findings
-                .add(Code::SyntaxError, place, "", "the file cannot be parsed as Python")
-                .suggest("mend the script here, or just above");
+                .add(
+                    Code::SyntaxError,
+                    place,
+                    "",
+                    "the file cannot be parsed as Python",
+                )
+                .suggest("fix the script here, or just above");
         }
         missing_metadata(stem, &ending, findings);
         return Lowered::Broken;
     }
     complete(&mut draft, &module, &prose, stem, name);
     Lowered::Draft(Box::new(draft))
+}
+
+/// Reads a Python module and offers its assignments as fields.
+fn assignments(
+    source: &SourceFile,
+    extractors: &[&Extractor],
+    map: &mut Node,
+    lenders: &mut BTreeSet<PathBuf>,
+    findings: &mut Findings,
+) -> PythonModule {
+    // `CONFIG` is a common name: it counts only in a file that claims to be a tool.
+    let claims = ["tool_type", "tool_id", "executor_id", "__executor__"]
+        .iter()
+        .any(|word| source.text.contains(word));
+    let may_claim = claims || !extractors.is_empty();
+    let wanted = |name: &str| {
+        (may_claim || name.starts_with("__")) && ASSIGNMENTS.iter().any(|(known, _)| *known == name)
+    };
+    let mut module = python::read(&source.text, wanted, findings);
+    let is_plain = |entry: &NodeEntry| !entry.key.starts_with("__");
+    if !claims && module.assignments.iter().any(is_plain) {
+        let files = extractors.iter().map(|extractor| extractor.file());
+        lenders.extend(files.map(Path::to_path_buf));
+    }
+    for entry in std::mem::take(&mut module.assignments) {
+        let Some((_, key)) = ASSIGNMENTS.iter().find(|(known, _)| *known == entry.key) else {
+            continue;
+        };
+        let written = entry.key.clone();
+        let key = (*key).to_owned();
+        offer(map, NodeEntry { key, ..entry }, &written, findings);
+    }
+    module
+}
+
+/// Reads the fields in the docstring or, without them, in the comments at the top. Returns the
+/// other lines, which describe the tool; `None` if the fields cannot be read.
+fn header_fields(
+    (docstring, header): (&[CommentLine], &[CommentLine]),
+    ending: &str,
+    map: &mut Node,
+    findings: &mut Findings,
+) -> Option<Vec<CommentLine>> {
+    let mut prose = Vec::new();
+    let mut found = false;
+    for (lines, is_docstring) in [(docstring, true), (header, false)] {
+        match if found {
+            HeaderReading::Nothing
+        } else {
+            fields(lines, map, findings)
+        } {
+            // Comments above a Python module are licences and the like, not descriptions.
+            HeaderReading::Nothing if is_docstring || ending != "py" => {
+                prose.extend(lines.iter().cloned());
+            }
+            HeaderReading::Nothing => {}
+            HeaderReading::Fields(others) => {
+                found = true;
+                prose.extend(others);
+            }
+            HeaderReading::Broken => return None,
+        }
+    }
+    Some(prose)
 }
 
 /// Whether a comment is a directive for programs or a licence.
@@ -181,53 +246,88 @@ fn is_pragma(text: &str) -> bool {
         "Copyright",
         "copyright",
     ];
-    BEGINNINGS.iter().any(|beginning| text.trim_start().starts_with(beginning))
+    BEGINNINGS
+        .iter()
+        .any(|beginning| text.trim_start().starts_with(beginning))
 }
 
 /// The result of reading a header.
-enum Said {
+enum HeaderReading {
     Nothing,
     /// Fields, with the remaining prose.
-    Fields(Vec<Line>),
+    Fields(Vec<CommentLine>),
     Broken,
 }
 
 /// Adds the fields among the lines of a header.
-fn fields(lines: &[Line], map: &mut Node, findings: &mut Findings) -> Said {
-    let Some(found) = comment::find_fields(lines) else { return Said::Nothing };
-    let Some(mut node) = yaml::parse(&found.yaml, found.place, findings) else { return Said::Broken };
+fn fields(lines: &[CommentLine], map: &mut Node, findings: &mut Findings) -> HeaderReading {
+    let Some(found) = comment::find_fields(lines) else {
+        return HeaderReading::Nothing;
+    };
+    let Some(mut node) = yaml::parse(&found.yaml, found.place, findings) else {
+        return HeaderReading::Broken;
+    };
     block::lower(&mut node, findings);
     if let Data::Map(entries) = node.data {
         for entry in entries {
             let written = entry.key.clone();
-            let key = if written == "executor_id" { "executor".to_owned() } else { entry.key };
-            offer(map, Entry { key, place: entry.place, value: entry.value }, &written, findings);
+            let key = if written == "executor_id" {
+                "executor".to_owned()
+            } else {
+                entry.key
+            };
+            offer(
+                map,
+                NodeEntry {
+                    key,
+                    place: entry.place,
+                    value: entry.value,
+                },
+                &written,
+                findings,
+            );
         }
     }
-    Said::Fields(found.prose)
+    HeaderReading::Fields(found.prose)
 }
 
 /// Completes a script of `.ai/scripts/`; false when its language is unknown.
-fn assume_legacy(draft: &mut Draft, ending: &str) -> bool {
+fn assume_legacy(draft: &mut ToolDraft, ending: &str) -> bool {
     let (tool_type, runtime) = match ending {
         "py" => ("python", "python_runtime"),
         "sh" | "bash" => ("bash", "bash_runtime"),
         _ => return false,
     };
     draft.spelling = Spelling::LegacyScript;
-    for (key, value) in [("tool_type", tool_type), ("executor", runtime), ("version", "0.0.0")] {
+    for (key, value) in [
+        ("tool_type", tool_type),
+        ("executor", runtime),
+        ("version", "0.0.0"),
+    ] {
         if draft.node.find(key).is_none() {
-            draft.node.set(key, Place::START, Node::text(value, Place::START));
+            draft
+                .node
+                .set(key, Position::START, Node::text(value, Position::START));
         }
     }
     true
 }
 
 /// Adds what follows from the script itself.
-fn complete(draft: &mut Draft, module: &Module, prose: &[Line], stem: &str, name: &str) {
+fn complete(
+    draft: &mut ToolDraft,
+    module: &PythonModule,
+    prose: &[CommentLine],
+    stem: &str,
+    name: &str,
+) {
     let map = &mut draft.node;
     if map.find("tool_id").is_none() {
-        map.set("tool_id", Place::START, Node::text(stem, Place::START));
+        map.set(
+            "tool_id",
+            Position::START,
+            Node::text(stem, Position::START),
+        );
     }
     if map.find("description").is_none()
         && let Some(description) = comment::first_paragraph(prose)
@@ -240,12 +340,19 @@ fn complete(draft: &mut Draft, module: &Module, prose: &[Line], stem: &str, name
     {
         map.set("inputs", main.place, main.clone());
     }
-    let written = map.find("tool_type").and_then(Node::as_text).unwrap_or_default();
+    let written = map
+        .find("tool_type")
+        .and_then(Node::as_text)
+        .unwrap_or_default();
     let kind = kind::of(written).or(kind::in_the_wild(written).map(|(kind, _)| kind));
     if matches!(kind, Some(ToolKind::Script | ToolKind::Local)) {
         let mut config = section(map, "config");
         if config.find("entrypoint").is_none() && config.find("entry_point").is_none() {
-            config.set("entrypoint", Place::START, Node::text(name, Place::START));
+            config.set(
+                "entrypoint",
+                Position::START,
+                Node::text(name, Position::START),
+            );
         }
         put_section(map, "config", config);
     }
@@ -273,6 +380,11 @@ fn missing_metadata(stem: &str, ending: &str, findings: &mut Findings) {
         )
     };
     findings
-        .add(Code::MissingMetadata, Place::START, "", "Invalid metadata: the script says nothing about itself")
+        .add(
+            Code::MissingMetadata,
+            Position::START,
+            "",
+            "Invalid metadata: the script does not describe itself",
+        )
         .suggest(suggestion);
 }

@@ -23,7 +23,12 @@ pub(super) fn flag(map: &Node, key: &str, path: &str, findings: &mut Findings) -
     value.as_bool()
 }
 
-pub(super) fn texts(map: &Node, key: &str, path: &str, findings: &mut Findings) -> Option<Vec<String>> {
+pub(super) fn texts(
+    map: &Node,
+    key: &str,
+    path: &str,
+    findings: &mut Findings,
+) -> Option<Vec<String>> {
     let value = map.find(key)?;
     let Some(elements) = value.elements() else {
         wrong_type(value, path, "a list of strings", findings);
@@ -40,18 +45,26 @@ pub(super) fn texts(map: &Node, key: &str, path: &str, findings: &mut Findings) 
 }
 
 pub(super) fn wrong_type(value: &Node, path: &str, wanted: &str, findings: &mut Findings) {
-    let finding =
-        findings.add(Code::InvalidType, value.place, path, format!("{path} must be {wanted}, not {}", article(value)));
+    let finding = findings.add(
+        Code::InvalidType,
+        value.place,
+        path,
+        format!("{path} must be {wanted}, not {}", article(value)),
+    );
     match (&value.data, wanted) {
         (Data::Int(_) | Data::Float(..) | Data::Bool(_), "a string") => {
             if let Some(written) = value.scalar() {
                 finding.suggest(format!("quote it: \"{written}\""));
             }
         }
-        (Data::Text(text), "a list of strings") if text.len() < 200 && !text.contains(['[', ']', '\n']) => {
+        (Data::Text(text), "a list of strings")
+            if text.len() < 200 && !text.contains(['[', ']', '\n']) =>
+        {
             finding.suggest(format!("write a list: [{text}]"));
         }
-        (Data::Text(text), "true or false") if matches!(text.as_str(), "yes" | "no" | "on" | "off") => {
+        (Data::Text(text), "true or false")
+            if matches!(text.as_str(), "yes" | "no" | "on" | "off") =>
+        {
             finding.suggest("only `true` and `false` are truth values");
         }
         (_, "a positive number of seconds") => {

@@ -10,10 +10,12 @@ use super::{ToolKind, kind};
 pub(super) fn is_spelled(map: &Node) -> bool {
     let is_schema = |key: &str| {
         map.find(key).is_some_and(|schema| {
-            schema.entries().is_some() && (schema.find("type").is_some() || schema.find("properties").is_some())
+            schema.entries().is_some()
+                && (schema.find("type").is_some() || schema.find("properties").is_some())
         })
     };
-    map.find("inputs").is_some_and(|inputs| inputs.entries().is_some())
+    map.find("inputs")
+        .is_some_and(|inputs| inputs.entries().is_some())
         || (map.find("parameters").is_none() && is_schema("outputs"))
 }
 

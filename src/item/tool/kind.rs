@@ -63,21 +63,31 @@ pub(super) fn executed_by(executor: &str) -> Option<ToolKind> {
 }
 
 pub(super) fn is_primitive(executor: &str) -> bool {
-    matches!(executor.rsplit('/').next().unwrap_or(executor), "subprocess" | "http_client")
+    matches!(
+        executor.rsplit('/').next().unwrap_or(executor),
+        "subprocess" | "http_client"
+    )
 }
 
 pub(super) fn executor_is_optional(kind: ToolKind) -> bool {
-    matches!(kind, ToolKind::Primitive | ToolKind::Knowledge | ToolKind::Directive | ToolKind::Meta)
+    matches!(
+        kind,
+        ToolKind::Primitive | ToolKind::Knowledge | ToolKind::Directive | ToolKind::Meta
+    )
 }
 
 /// The suggestion for a missing executor.
 pub(super) fn usual_executor(kind: Option<ToolKind>) -> &'static str {
     match kind {
-        Some(ToolKind::Script) => "add `executor: python_runtime`, `bash_runtime` or `node_runtime`",
+        Some(ToolKind::Script) => {
+            "add `executor: python_runtime`, `bash_runtime` or `node_runtime`"
+        }
         Some(ToolKind::Api) => "add `executor: http_client`",
         Some(ToolKind::Docker) => "add `executor: docker_runtime`",
         Some(ToolKind::McpTool) => "add `executor:` with the id of an mcp_server",
-        Some(ToolKind::McpServer) => "add `executor: subprocess` (stdio) or `executor: http_client` (url)",
+        Some(ToolKind::McpServer) => {
+            "add `executor: subprocess` (stdio) or `executor: http_client` (url)"
+        }
         _ => "add `executor: subprocess`",
     }
 }

@@ -10,7 +10,7 @@ use super::LoadedTool;
 use crate::item::document::MAX_DEPTH;
 use crate::item::finding::Finding;
 use crate::item::node::{Data, Node};
-use crate::item::place::Place;
+use crate::item::position::Position;
 pub use crate::problem::Origin;
 
 impl LoadedTool {
@@ -20,30 +20,41 @@ impl LoadedTool {
         collect_origins(&self.node, "", 0, &mut |path, place| {
             let key = path.split(['.', '[']).next().unwrap_or_default();
             let origin = self.elsewhere.get(key).cloned();
-            origins.entry(path).or_insert_with(|| origin.unwrap_or_else(|| Origin::new(self.file.clone(), place)));
+            origins
+                .entry(path)
+                .or_insert_with(|| origin.unwrap_or_else(|| Origin::new(self.file.clone(), place)));
         });
         origins
     }
 }
 
 /// Passes the position of every field below a node, by dotted path.
-pub(super) fn collect_origins(node: &Node, path: &str, depth: usize, tell: &mut impl FnMut(String, Place)) {
+pub(super) fn collect_origins(
+    node: &Node,
+    path: &str,
+    depth: usize,
+    record: &mut impl FnMut(String, Position),
+) {
     if depth >= MAX_DEPTH {
         return;
     }
     match &node.data {
         Data::Map(entries) => {
             for entry in entries {
-                let path = if path.is_empty() { entry.key.clone() } else { format!("{path}.{}", entry.key) };
-                tell(path.clone(), entry.place);
-                collect_origins(&entry.value, &path, depth + 1, tell);
+                let path = if path.is_empty() {
+                    entry.key.clone()
+                } else {
+                    format!("{path}.{}", entry.key)
+                };
+                record(path.clone(), entry.place);
+                collect_origins(&entry.value, &path, depth + 1, record);
             }
         }
         Data::List(elements) => {
             for (at, element) in elements.iter().enumerate() {
                 let path = format!("{path}[{at}]");
-                tell(path.clone(), element.place);
-                collect_origins(element, &path, depth + 1, tell);
+                record(path.clone(), element.place);
+                collect_origins(element, &path, depth + 1, record);
             }
         }
         _ => {}
@@ -51,11 +62,19 @@ pub(super) fn collect_origins(node: &Node, path: &str, depth: usize, tell: &mut 
 }
 
 impl Origin {
-    pub fn new(file: PathBuf, place: Place) -> Self {
-        Self { file, line: place.line, column: place.column }
+    pub fn new(file: PathBuf, place: Position) -> Self {
+        Self {
+            file,
+            line: place.line,
+            column: place.column,
+        }
     }
 
     pub fn of(finding: &Finding) -> Self {
-        Self { file: finding.file.clone(), line: finding.line, column: finding.column }
+        Self {
+            file: finding.file.clone(),
+            line: finding.line,
+            column: finding.column,
+        }
     }
 }

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::item::finding::Findings;
-use crate::item::node::Node;
+use crate::item::node::{Node, NodeEntry};
 use crate::problem::Code;
 
 use super::Parameter;
@@ -14,7 +14,9 @@ use super::fields::wrong_type;
 use crate::item::wording::{did_you_mean, nearest};
 
 /// The types of a parameter; `any` restricts nothing.
-const TYPES: [&str; 8] = ["string", "number", "integer", "boolean", "array", "object", "null", "any"];
+const TYPES: [&str; 8] = [
+    "string", "number", "integer", "boolean", "array", "object", "null", "any",
+];
 
 /// The keys of a parameter besides `name` and `required`: those of a JSON Schema.
 const KEYWORDS: [&str; 44] = [
@@ -70,30 +72,61 @@ pub(super) struct Interface {
     pub(super) input_schema: Value,
 }
 
+/// Keys of the schema of an object; one of them makes `parameters` a schema.
+const SCHEMA_WORDS: [&str; 9] = [
+    "type",
+    "properties",
+    "required",
+    "additionalProperties",
+    "anyOf",
+    "oneOf",
+    "allOf",
+    "$ref",
+    "$schema",
+];
+
 /// Reads `parameters` or `inputs`; each may be a list or a schema.
-pub(super) fn read(map: &Node, path: impl Fn(&str) -> String, findings: &mut Findings) -> Interface {
-    let given = ["parameters", "inputs"].map(|key| map.find_entry(key).filter(|entry| !entry.value.is_null()));
+pub(super) fn read(
+    map: &Node,
+    path: impl Fn(&str) -> String,
+    findings: &mut Findings,
+) -> Interface {
+    let given = ["parameters", "inputs"]
+        .map(|key| map.find_entry(key).filter(|entry| !entry.value.is_null()));
     if let [Some(_), Some(inputs)] = given {
         findings
-            .add(Code::ConflictingField, inputs.place, path("inputs"), "parameters and inputs are both given")
+            .add(
+                Code::ConflictingField,
+                inputs.place,
+                path("inputs"),
+                "parameters and inputs are both given",
+            )
             .suggest("keep one of them; `parameters` is used");
     }
-    let Some(entry) = given.into_iter().flatten().next() else { return from_schema(&json!({})) };
+    let Some(entry) = given.into_iter().flatten().next() else {
+        return from_schema(&json!({}));
+    };
     let path = path(&entry.key);
     if let Some(elements) = entry.value.elements() {
         return from_list(elements, &path, findings);
     }
     let Some(entries) = entry.value.entries() else {
-        wrong_type(&entry.value, &path, "a list of parameters or a JSON Schema", findings);
+        wrong_type(
+            &entry.value,
+            &path,
+            "a list of parameters or a JSON Schema",
+            findings,
+        );
         return from_schema(&json!({}));
     };
-    let is_schema = entries.is_empty()
-        || entries.iter().any(|entry| {
-            ["type", "properties", "required", "additionalProperties", "anyOf", "oneOf", "allOf", "$ref", "$schema"]
-                .contains(&entry.key.as_str())
-        });
-    if !is_schema {
-        wrong_type(&entry.value, &path, "a list of parameters or a JSON Schema", findings);
+    let is_schema_word = |entry: &NodeEntry| SCHEMA_WORDS.contains(&entry.key.as_str());
+    if !entries.is_empty() && !entries.iter().any(is_schema_word) {
+        wrong_type(
+            &entry.value,
+            &path,
+            "a list of parameters or a JSON Schema",
+            findings,
+        );
         if let Some(first) = entries.first() {
             findings
                 .add(
@@ -132,9 +165,13 @@ fn from_list(elements: &[Node], path: &str, findings: &mut Findings) -> Interfac
             continue;
         }
         let property = property(element, &path, findings);
-        let Some(name) = name(element, &path, findings) else { continue };
+        let Some(name) = name(element, &path, findings) else {
+            continue;
+        };
         if properties.contains_key(&name) {
-            let place = element.find("name").map_or(element.place, |name| name.place);
+            let place = element
+                .find("name")
+                .map_or(element.place, |name| name.place);
             findings
                 .add(
                     Code::DuplicateName,
@@ -147,9 +184,16 @@ fn from_list(elements: &[Node], path: &str, findings: &mut Findings) -> Interfac
         }
         match element.find("required") {
             None => {}
-            Some(value) if value.as_bool() == Some(true) => required.push(Value::from(name.clone())),
+            Some(value) if value.as_bool() == Some(true) => {
+                required.push(Value::from(name.clone()));
+            }
             Some(value) if value.as_bool().is_some() || value.elements().is_some() => {}
-            Some(value) => wrong_type(value, &format!("{path}.required"), "true or false", findings),
+            Some(value) => wrong_type(
+                value,
+                &format!("{path}.required"),
+                "true or false",
+                findings,
+            ),
         }
         properties.insert(name, Value::Object(property));
     }
@@ -161,9 +205,17 @@ fn from_list(elements: &[Node], path: &str, findings: &mut Findings) -> Interfac
 
 fn name(element: &Node, path: &str, findings: &mut Findings) -> Option<String> {
     let path = format!("{path}.name");
-    let Some(value) = element.find("name").filter(|name| name.as_text() != Some("")) else {
+    let Some(value) = element
+        .find("name")
+        .filter(|name| name.as_text() != Some(""))
+    else {
         findings
-            .add(Code::MissingRequiredField, element.place, path.clone(), format!("{path} is required"))
+            .add(
+                Code::MissingRequiredField,
+                element.place,
+                path.clone(),
+                format!("{path} is required"),
+            )
             .suggest("add `name:`");
         return None;
     };
@@ -171,13 +223,20 @@ fn name(element: &Node, path: &str, findings: &mut Findings) -> Option<String> {
         wrong_type(value, &path, "a string", findings);
         return None;
     };
-    if name.chars().count() > 128 || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)) {
+    if name.chars().count() > 128
+        || !name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+    {
         findings
             .add(
                 Code::InvalidId,
                 value.place,
                 path,
-                format!("`{}` is not a parameter name", name.chars().take(128).collect::<String>().escape_debug()),
+                format!(
+                    "`{}` is not a parameter name",
+                    name.chars().take(128).collect::<String>().escape_debug()
+                ),
             )
             .suggest("use letters, digits, `_`, `-` and `.`");
         return None;
@@ -188,10 +247,17 @@ fn name(element: &Node, path: &str, findings: &mut Findings) -> Option<String> {
 fn property(element: &Node, path: &str, findings: &mut Findings) -> Map<String, Value> {
     let mut schema = Map::new();
     if element.find("type").is_none()
-        && !["enum", "const", "anyOf", "oneOf", "allOf", "$ref"].iter().any(|key| element.find(key).is_some())
+        && !["enum", "const", "anyOf", "oneOf", "allOf", "$ref"]
+            .iter()
+            .any(|key| element.find(key).is_some())
     {
         findings
-            .add(Code::MissingRequiredField, element.place, format!("{path}.type"), format!("{path}.type is required"))
+            .add(
+                Code::MissingRequiredField,
+                element.place,
+                format!("{path}.type"),
+                format!("{path}.type is required"),
+            )
             .suggest("add `type: string`, or `type: any` for a value without restriction");
     }
     for entry in element.entries().unwrap_or_default() {
@@ -260,7 +326,9 @@ fn check_type(value: &Node, path: &str, findings: &mut Findings) {
 /// Normalizes a schema of parameters and lists them.
 fn from_schema(schema: &Value) -> Interface {
     let mut schema = schema.as_object().cloned().unwrap_or_default();
-    schema.entry("type").or_insert_with(|| Value::from("object"));
+    schema
+        .entry("type")
+        .or_insert_with(|| Value::from("object"));
     let properties = match schema.get("properties") {
         Some(Value::Object(properties)) => properties.clone(),
         _ => Map::new(),
@@ -271,7 +339,9 @@ fn from_schema(schema: &Value) -> Interface {
         _ => Vec::new(),
     };
     let position = |name: &Value| {
-        name.as_str().and_then(|name| properties.keys().position(|key| key == name)).unwrap_or(usize::MAX)
+        name.as_str()
+            .and_then(|name| properties.keys().position(|key| key == name))
+            .unwrap_or(usize::MAX)
     };
     required.sort_by_cached_key(position);
     let parameters = properties
@@ -279,15 +349,23 @@ fn from_schema(schema: &Value) -> Interface {
         .map(|(name, property)| Parameter {
             name: name.clone(),
             kind: kind(property),
-            required: required.iter().any(|required| required.as_str() == Some(name)),
+            required: required
+                .iter()
+                .any(|required| required.as_str() == Some(name)),
             default: property.get("default").cloned(),
-            description: property.get("description").and_then(Value::as_str).map(str::to_owned),
+            description: property
+                .get("description")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
         })
         .collect();
     if !required.is_empty() {
         schema.insert("required".to_owned(), Value::Array(required));
     }
-    Interface { parameters, input_schema: Value::Object(schema) }
+    Interface {
+        parameters,
+        input_schema: Value::Object(schema),
+    }
 }
 
 /// The single type of a property, or `any`.
@@ -295,7 +373,10 @@ fn kind(property: &Value) -> String {
     let one = match property.get("type") {
         Some(Value::String(kind)) => Some(kind.as_str()),
         Some(Value::Array(kinds)) => {
-            let mut real = kinds.iter().filter_map(Value::as_str).filter(|kind| *kind != "null");
+            let mut real = kinds
+                .iter()
+                .filter_map(Value::as_str)
+                .filter(|kind| *kind != "null");
             real.next().filter(|_| real.next().is_none())
         }
         _ => None,

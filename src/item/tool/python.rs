@@ -13,11 +13,11 @@ use std::ops::ControlFlow;
 use tree_sitter::{ParseOptions, Parser, Tree};
 
 use crate::item::finding::Findings;
-use crate::item::node::{Data, Entry, Node};
-use crate::item::place::{LineIndex, Place};
+use crate::item::node::{Data, Node, NodeEntry};
+use crate::item::position::{LineIndex, Position};
 use crate::problem::Code;
 
-use super::comment::Line;
+use super::comment::CommentLine;
 
 /// How much of a file is parsed: trees are many times larger than their text.
 const MAX_SEARCHED: usize = 128 * 1024;
@@ -27,38 +27,55 @@ const PARSE_BUDGET: u32 = 10_000;
 
 /// The metadata of a Python module.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Module {
+pub(crate) struct PythonModule {
     /// The lines of the docstring.
-    pub(crate) docstring: Vec<Line>,
+    pub(crate) docstring: Vec<CommentLine>,
     /// The requested names with their literal values; the last assignment of each.
-    pub(crate) assignments: Vec<Entry>,
+    pub(crate) assignments: Vec<NodeEntry>,
     /// The parameters of `main` as a JSON Schema.
     pub(crate) main: Option<Node>,
     /// The position of the first syntax error.
-    pub(crate) broken: Option<Place>,
+    pub(crate) broken: Option<Position>,
 }
 
 /// Reads a module; only names that `wanted` accepts are collected.
-pub(crate) fn read(text: &str, wanted: impl Fn(&str) -> bool, findings: &mut Findings) -> Module {
+pub(crate) fn read(
+    text: &str,
+    wanted: impl Fn(&str) -> bool,
+    findings: &mut Findings,
+) -> PythonModule {
     let text = match text.get(..text.floor_char_boundary(MAX_SEARCHED)) {
         Some(head) if head.len() < text.len() => {
-            let message = format!("only the first {} KiB are searched for metadata", MAX_SEARCHED / 1024);
+            let message = format!(
+                "only the first {} KiB are searched for metadata",
+                MAX_SEARCHED / 1024
+            );
             findings
-                .add(Code::MissingRecommendedField, Place::START, "", message)
+                .add(Code::MissingRecommendedField, Position::START, "", message)
                 .suggest("describe the tool at the top of the file, or in a `tool.yaml` beside it");
-            head.rfind('\n').and_then(|end| head.get(..=end)).unwrap_or(head)
+            head.rfind('\n')
+                .and_then(|end| head.get(..=end))
+                .unwrap_or(head)
         }
         _ => text,
     };
     let Some(tree) = parse(text) else {
         findings
-            .add(Code::SyntaxError, Place::START, "", "the file is too complicated to be read as Python")
+            .add(
+                Code::SyntaxError,
+                Position::START,
+                "",
+                "the file is too complicated to be read as Python",
+            )
             .suggest("describe the tool in a `tool.yaml` beside it");
-        return Module::default();
+        return PythonModule::default();
     };
-    let source = Source::new(text);
+    let source = PythonSource::new(text);
     let root = tree.root_node();
-    let mut module = Module { broken: find_error(root).map(|offset| source.index.place(offset)), ..Module::default() };
+    let mut module = PythonModule {
+        broken: find_error(root).map(|offset| source.index.place(offset)),
+        ..PythonModule::default()
+    };
     let mut statements = Vec::new();
     let mut cursor = tree.walk();
     for statement in root.children(&mut cursor) {
@@ -74,9 +91,13 @@ pub(crate) fn read(text: &str, wanted: impl Fn(&str) -> bool, findings: &mut Fin
         match statement.kind() {
             "comment" => continue,
             "expression_statement" => {
-                let Some(expression) = statement.named_child(0) else { continue };
+                let Some(expression) = statement.named_child(0) else {
+                    continue;
+                };
                 match expression.kind() {
-                    "string" | "concatenated_string" if first => module.docstring = docstring(expression, &source),
+                    "string" | "concatenated_string" if first => {
+                        module.docstring = docstring(expression, &source);
+                    }
                     "assignment" => assignment(expression, &source, &wanted, &mut module, findings),
                     _ => {}
                 }
@@ -101,7 +122,9 @@ fn find_error(root: tree_sitter::Node<'_>) -> Option<usize> {
             return Some(node.start_byte());
         }
         let mut cursor = node.walk();
-        let below = node.children(&mut cursor).find(tree_sitter::Node::has_error);
+        let below = node
+            .children(&mut cursor)
+            .find(tree_sitter::Node::has_error);
         node = below?;
     }
     None
@@ -109,38 +132,53 @@ fn find_error(root: tree_sitter::Node<'_>) -> Option<usize> {
 
 fn parse(text: &str) -> Option<Tree> {
     let mut parser = Parser::new();
-    parser.set_language(&tree_sitter_python::LANGUAGE.into()).ok()?;
+    parser
+        .set_language(&tree_sitter_python::LANGUAGE.into())
+        .ok()?;
     let bytes = text.as_bytes();
     let mut steps = 0;
     let mut progress = |_: &tree_sitter::ParseState| {
         steps += 1;
-        if steps > PARSE_BUDGET { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if steps > PARSE_BUDGET {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     };
     let options = ParseOptions::new().progress_callback(&mut progress);
-    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options))
+    parser.parse_with_options(
+        &mut |at, _| bytes.get(at..).unwrap_or_default(),
+        None,
+        Some(options),
+    )
 }
 
-pub(super) struct Source<'t> {
+pub(super) struct PythonSource<'t> {
     text: &'t str,
     index: LineIndex<'t>,
 }
 
-impl<'t> Source<'t> {
+impl<'t> PythonSource<'t> {
     fn new(text: &'t str) -> Self {
-        Self { text, index: LineIndex::new(text) }
+        Self {
+            text,
+            index: LineIndex::new(text),
+        }
     }
 
     fn slice(&self, node: tree_sitter::Node<'_>) -> &'t str {
         self.text.get(node.byte_range()).unwrap_or_default()
     }
 
-    fn place(&self, offset: usize) -> Place {
+    fn place(&self, offset: usize) -> Position {
         self.index.place(offset)
     }
 }
 
-fn docstring(expression: tree_sitter::Node<'_>, source: &Source<'_>) -> Vec<Line> {
-    let Some((start, end)) = literal::content(expression) else { return Vec::new() };
+fn docstring(expression: tree_sitter::Node<'_>, source: &PythonSource<'_>) -> Vec<CommentLine> {
+    let Some((start, end)) = literal::content(expression) else {
+        return Vec::new();
+    };
     let place = source.place(start);
     source
         .text
@@ -148,8 +186,11 @@ fn docstring(expression: tree_sitter::Node<'_>, source: &Source<'_>) -> Vec<Line
         .unwrap_or_default()
         .lines()
         .zip(place.line..)
-        .map(|(text, line)| Line {
-            place: Place { line, column: if line == place.line { place.column } else { 1 } },
+        .map(|(text, line)| CommentLine {
+            place: Position {
+                line,
+                column: if line == place.line { place.column } else { 1 },
+            },
             text: text.to_owned(),
         })
         .collect()
@@ -157,20 +198,27 @@ fn docstring(expression: tree_sitter::Node<'_>, source: &Source<'_>) -> Vec<Line
 
 fn assignment(
     expression: tree_sitter::Node<'_>,
-    source: &Source<'_>,
+    source: &PythonSource<'_>,
     wanted: &impl Fn(&str) -> bool,
-    module: &mut Module,
+    module: &mut PythonModule,
     findings: &mut Findings,
 ) {
-    let (Some(left), Some(right)) = (expression.child_by_field_name("left"), expression.child_by_field_name("right"))
-    else {
+    let (Some(left), Some(right)) = (
+        expression.child_by_field_name("left"),
+        expression.child_by_field_name("right"),
+    ) else {
         return;
     };
     // `a = b = 1` is an assignment of an assignment.
     let (mut targets, mut right) = (vec![left], right);
     while right.kind() == "assignment" {
-        let inner = (right.child_by_field_name("left"), right.child_by_field_name("right"));
-        let (Some(left), Some(value)) = inner else { return };
+        let inner = (
+            right.child_by_field_name("left"),
+            right.child_by_field_name("right"),
+        );
+        let (Some(left), Some(value)) = inner else {
+            return;
+        };
         targets.push(left);
         right = value;
     }
@@ -182,9 +230,9 @@ fn assignment(
 fn assign(
     left: tree_sitter::Node<'_>,
     right: tree_sitter::Node<'_>,
-    source: &Source<'_>,
+    source: &PythonSource<'_>,
     wanted: &impl Fn(&str) -> bool,
-    module: &mut Module,
+    module: &mut PythonModule,
     findings: &mut Findings,
 ) {
     let name = source.slice(left);
@@ -192,23 +240,47 @@ fn assign(
         return;
     }
     let place = source.place(left.start_byte());
-    let Some(value) = literal::read(right, source, name, findings) else { return };
+    let Some(value) = literal::read(right, source, name, findings) else {
+        return;
+    };
     if module.assignments.iter().any(|entry| entry.key == name) {
         // Once per name: a hostile file could cause thousands.
-        if !findings.as_slice().iter().any(|found| found.code == Code::ConflictingField && found.path == name) {
+        if !findings
+            .as_slice()
+            .iter()
+            .any(|found| found.code == Code::ConflictingField && found.path == name)
+        {
             findings
-                .add(Code::ConflictingField, place, name, format!("`{name}` is assigned twice; the last value counts"))
+                .add(
+                    Code::ConflictingField,
+                    place,
+                    name,
+                    format!("`{name}` is assigned twice; the last value counts"),
+                )
                 .suggest("keep one of them");
         }
         module.assignments.retain(|entry| entry.key != name);
     }
-    module.assignments.push(Entry { key: name.to_owned(), place, value });
+    module.assignments.push(NodeEntry {
+        key: name.to_owned(),
+        place,
+        value,
+    });
 }
 
 /// Reads the signature of `main` into a JSON Schema.
-fn read_main(function: tree_sitter::Node<'_>, source: &Source<'_>, module: &mut Module, findings: &mut Findings) {
-    let is_main = function.child_by_field_name("name").is_some_and(|name| source.slice(name) == "main");
-    let (true, Some(list)) = (is_main, function.child_by_field_name("parameters")) else { return };
+fn read_main(
+    function: tree_sitter::Node<'_>,
+    source: &PythonSource<'_>,
+    module: &mut PythonModule,
+    findings: &mut Findings,
+) {
+    let is_main = function
+        .child_by_field_name("name")
+        .is_some_and(|name| source.slice(name) == "main");
+    let (true, Some(list)) = (is_main, function.child_by_field_name("parameters")) else {
+        return;
+    };
     let place = source.place(function.start_byte());
     let mut properties = Vec::new();
     let mut required = Vec::new();
@@ -219,10 +291,12 @@ fn read_main(function: tree_sitter::Node<'_>, source: &Source<'_>, module: &mut 
         let default = parameter.child_by_field_name("value");
         let name = match parameter.kind() {
             "identifier" => parameter,
-            "default_parameter" | "typed_default_parameter" => match parameter.child_by_field_name("name") {
-                Some(name) => name,
-                None => continue,
-            },
+            "default_parameter" | "typed_default_parameter" => {
+                match parameter.child_by_field_name("name") {
+                    Some(name) => name,
+                    None => continue,
+                }
+            }
             "typed_parameter" => match parameter.named_child(0) {
                 Some(name) => name,
                 None => continue,
@@ -243,26 +317,44 @@ fn read_main(function: tree_sitter::Node<'_>, source: &Source<'_>, module: &mut 
         }
         let at = source.place(name.start_byte());
         let name = source.slice(name);
-        let mut schema = declared.map_or_else(Vec::new, |declared| annotation::schema(declared, source));
+        let mut schema =
+            declared.map_or_else(Vec::new, |declared| annotation::schema(declared, source));
         match default {
             None => required.push(Node::text(name, at)),
             Some(default) => {
                 let path = format!("parameters.{name}.default");
                 if let Some(value) = literal::read(default, source, &path, findings) {
-                    schema.push(Entry { key: "default".to_owned(), place: value.place, value });
+                    schema.push(NodeEntry {
+                        key: "default".to_owned(),
+                        place: value.place,
+                        value,
+                    });
                 }
             }
         }
-        properties.push(Entry { key: name.to_owned(), place: at, value: Node::map(schema, at) });
+        properties.push(NodeEntry {
+            key: name.to_owned(),
+            place: at,
+            value: Node::map(schema, at),
+        });
     }
-    let entry = |key: &str, value: Node| Entry { key: key.to_owned(), place, value };
-    let mut schema =
-        vec![entry("type", Node::text("object", place)), entry("properties", Node::map(properties, place))];
+    let entry = |key: &str, value: Node| NodeEntry {
+        key: key.to_owned(),
+        place,
+        value,
+    };
+    let mut schema = vec![
+        entry("type", Node::text("object", place)),
+        entry("properties", Node::map(properties, place)),
+    ];
     if !required.is_empty() {
         schema.push(entry("required", Node::new(Data::List(required), place)));
     }
     if open {
-        schema.push(entry("additionalProperties", Node::new(Data::Bool(true), place)));
+        schema.push(entry(
+            "additionalProperties",
+            Node::new(Data::Bool(true), place),
+        ));
     }
     module.main = Some(Node::map(schema, place));
 }

@@ -10,16 +10,16 @@ use std::path::Path;
 use crate::item::extractor::Extractor;
 use crate::item::finding::Findings;
 use crate::item::node::Node;
-use crate::item::place::Place;
+use crate::item::position::Position;
 use crate::item::source::{SourceFile, open_regular};
 use crate::item::{json, yaml};
 use crate::problem::Code;
 
-use super::draft::Draft;
+use super::draft::ToolDraft;
 use super::{LoadedTool, Spelling, block, canonical, embedded, json_schema, manifest, tool_root};
 
 #[derive(Debug)]
-pub enum Reading {
+pub enum ToolReading {
     Tool(Box<LoadedTool>),
     /// A tool without a usable id: it cannot be named, but the rest can be validated.
     Unnamed(Box<LoadedTool>),
@@ -38,7 +38,7 @@ pub enum Root {
 
 /// The location of a file.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'a> {
+pub struct ToolLocation<'a> {
     /// The folder of a folder tool, of which only the manifest (`tool.yaml`) is read.
     pub folder: Option<&'a Path>,
     pub root: Root,
@@ -80,55 +80,90 @@ pub fn is_tool_by_name(path: &Path, extractors: &[Extractor]) -> bool {
 /// may be large.
 fn announces(path: &Path) -> bool {
     let mut start = Vec::new();
-    let read = open_regular(path).and_then(|(file, _)| Ok(file.take(BEGINNING).read_to_end(&mut start)?));
+    let read = open_regular(path)
+        .and_then(|(file, _)| Ok(file.take(BEGINNING).read_to_end(&mut start)?));
     read.is_ok() && embedded::announces(&String::from_utf8_lossy(&start), &ending_of(path))
 }
 
 fn ending_of(path: &Path) -> String {
-    path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase()
+    path.extension()
+        .and_then(|ending| ending.to_str())
+        .unwrap_or_default()
+        .to_ascii_lowercase()
 }
 
-pub fn read(source: &SourceFile, around: &Surroundings<'_>, findings: &mut Findings) -> Reading {
-    let name = source.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
-    let is_part = around.folder.is_some() && !matches!(name, "tool.yaml" | "tool.yml" | "tool.json");
+pub fn read(
+    source: &SourceFile,
+    around: &ToolLocation<'_>,
+    findings: &mut Findings,
+) -> ToolReading {
+    let name = source
+        .path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let ending = name
+        .rsplit_once('.')
+        .map(|(_, ending)| ending.to_ascii_lowercase())
+        .unwrap_or_default();
+    let is_part =
+        around.folder.is_some() && !matches!(name, "tool.yaml" | "tool.yml" | "tool.json");
     if name.starts_with('.') || FOREIGN.contains(&name) || is_part {
-        return Reading::NotATool;
+        return ToolReading::NotATool;
     }
     let draft = match ending.as_str() {
-        "yaml" | "yml" => document(yaml::parse(&source.text, Place::START, findings), around, Sort::Yaml, findings),
-        "json" => document(json::parse(&source.text, Place::START, findings), around, Sort::Json, findings),
+        "yaml" | "yml" => document(
+            yaml::parse(&source.text, Position::START, findings),
+            around,
+            DocumentFormat::Yaml,
+            findings,
+        ),
+        "json" => document(
+            json::parse(&source.text, Position::START, findings),
+            around,
+            DocumentFormat::Json,
+            findings,
+        ),
         _ => embedded::lower(source, around, findings),
     };
     match draft {
-        Lowered::Nothing => Reading::NotATool,
-        Lowered::Broken => Reading::Broken,
+        Lowered::Nothing => ToolReading::NotATool,
+        Lowered::Broken => ToolReading::Broken,
         Lowered::Draft(draft) => manifest::build(*draft, &source.path, around.folder, findings),
     }
 }
 
 /// The result of lowering a spelling.
 pub(super) enum Lowered {
-    Draft(Box<Draft>),
+    Draft(Box<ToolDraft>),
     /// The file is not a tool.
     Nothing,
     Broken,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sort {
+enum DocumentFormat {
     Yaml,
     Json,
 }
 
-fn document(node: Option<Node>, around: &Surroundings<'_>, sort: Sort, findings: &mut Findings) -> Lowered {
-    let Some(mut node) = node else { return Lowered::Broken };
-    let claims =
-        node.find_entry("tool").is_some() || canonical::CLAIMS.iter().any(|key| node.find_entry(key).is_some());
+fn document(
+    node: Option<Node>,
+    around: &ToolLocation<'_>,
+    sort: DocumentFormat,
+    findings: &mut Findings,
+) -> Lowered {
+    let Some(mut node) = node else {
+        return Lowered::Broken;
+    };
+    let claims = node.find_entry("tool").is_some()
+        || canonical::CLAIMS
+            .iter()
+            .any(|key| node.find_entry(key).is_some());
     let is_tool = claims || tool_root::is_spelled(&node);
     // JSON data is common beside tools; a YAML file there without any sign of a tool is more likely
     // a mistake, unless it is among the helpers.
-    if !is_tool && (sort == Sort::Json || around.in_lib) {
+    if !is_tool && (sort == DocumentFormat::Json || around.in_lib) {
         return Lowered::Nothing;
     }
     if node.entries().is_none() {
@@ -137,7 +172,10 @@ fn document(node: Option<Node>, around: &Surroundings<'_>, sort: Sort, findings:
                 Code::InvalidType,
                 node.place,
                 "",
-                format!("a tool manifest must be a mapping, not a {}", node.type_name()),
+                format!(
+                    "a tool manifest must be a mapping, not a {}",
+                    node.type_name()
+                ),
             )
             .suggest("begin with `tool_id:`");
         return Lowered::Broken;
@@ -145,18 +183,21 @@ fn document(node: Option<Node>, around: &Surroundings<'_>, sort: Sort, findings:
     if tool_root::is_spelled(&node) {
         return Lowered::Draft(Box::new(tool_root::lower(node, findings)));
     }
-    let draft = if node.find("executor").is_some_and(|executor| executor.entries().is_some()) {
+    let draft = if node
+        .find("executor")
+        .is_some_and(|executor| executor.entries().is_some())
+    {
         let kind = block::lower(&mut node, findings);
-        let mut draft = Draft::new(node, Spelling::ExecutorBlock);
+        let mut draft = ToolDraft::new(node, Spelling::ExecutorBlock);
         draft.kind = kind;
         draft
     } else if json_schema::is_spelled(&node) {
         let kind = json_schema::derive_kind(&node);
-        let mut draft = Draft::new(node, Spelling::JsonSchema);
+        let mut draft = ToolDraft::new(node, Spelling::JsonSchema);
         draft.kind = kind;
         draft
     } else {
-        Draft::new(node, Spelling::Manifest)
+        ToolDraft::new(node, Spelling::Manifest)
     };
     Lowered::Draft(Box::new(draft))
 }

@@ -11,14 +11,27 @@ impl ToolManifest {
     /// The manifest as YAML in its canonical spelling; empty fields are left out.
     pub fn to_yaml(&self) -> String {
         let mut fields = Map::new();
-        let tool_type = if self.tool_type.is_empty() { json!(self.kind) } else { json!(self.tool_type) };
+        let tool_type = if self.tool_type.is_empty() {
+            json!(self.kind)
+        } else {
+            json!(self.tool_type)
+        };
         let (parameters, key) = match self.parameter_list() {
             Some(list) => (Value::Array(list), "parameters"),
             None => (self.input_schema.clone(), "inputs"),
         };
-        let outputs = self.output_schema.clone().unwrap_or_else(|| json!(self.outputs));
-        let requires = json!(self.requires).as_object().cloned().unwrap_or_default();
-        let requires: Map<String, Value> = requires.into_iter().filter(|(_, value)| !is_empty(value)).collect();
+        let outputs = self
+            .output_schema
+            .clone()
+            .unwrap_or_else(|| json!(self.outputs));
+        let requires = json!(self.requires)
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        let requires: Map<String, Value> = requires
+            .into_iter()
+            .filter(|(_, value)| !is_empty(value))
+            .collect();
         for (key, value) in [
             ("tool_id", json!(self.tool_id)),
             ("tool_type", tool_type),
@@ -36,6 +49,7 @@ impl ToolManifest {
             ("isolation", json!(self.isolation)),
             (key, parameters),
             ("outputs", outputs),
+            ("caches", json!(self.caches)),
             ("commands", json!(self.commands)),
         ] {
             if !is_empty(&value) {
@@ -53,7 +67,9 @@ impl ToolManifest {
     /// The parameters as a list, if a list can express everything in the schema.
     fn parameter_list(&self) -> Option<Vec<Value>> {
         let schema = self.input_schema.as_object()?;
-        let plain = schema.keys().all(|key| ["type", "properties", "required"].contains(&key.as_str()));
+        let plain = schema
+            .keys()
+            .all(|key| ["type", "properties", "required"].contains(&key.as_str()));
         let properties = schema.get("properties")?.as_object()?;
         if !plain || properties.len() != self.parameters.len() {
             return None;

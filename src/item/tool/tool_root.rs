@@ -5,16 +5,20 @@
 //! validated elsewhere.
 
 use crate::item::finding::{Findings, Severity, Strength};
-use crate::item::node::{Data, Entry, Node};
+use crate::item::node::{Data, Node, NodeEntry};
 use crate::problem::Code;
 
 use super::Spelling;
-use super::draft::{Draft, offer, put_section, section};
+use super::draft::{ToolDraft, offer, put_section, section};
 use super::fields::wrong_type;
 use super::words::split_words;
 
-const SECTIONS: [(&str, &str); 4] =
-    [("mcp", "mcp_specific"), ("cli", "cli_specific"), ("local", "local_specific"), ("meta", "meta_specific")];
+const SECTIONS: [(&str, &str); 4] = [
+    ("mcp", "mcp_specific"),
+    ("cli", "cli_specific"),
+    ("local", "local_specific"),
+    ("meta", "meta_specific"),
+];
 
 /// Whether a document has this spelling, with or without its root.
 pub(super) fn is_spelled(map: &Node) -> bool {
@@ -24,7 +28,7 @@ pub(super) fn is_spelled(map: &Node) -> bool {
     map.find_entry("tool").is_some() || (map.find("id").is_some() && map.find("type").is_some())
 }
 
-pub(super) fn lower(mut document: Node, findings: &mut Findings) -> Draft {
+pub(super) fn lower(mut document: Node, findings: &mut Findings) -> ToolDraft {
     let mut map = if let Some(root) = document.take("tool") {
         for entry in document.entries().unwrap_or_default() {
             findings
@@ -33,7 +37,7 @@ pub(super) fn lower(mut document: Node, findings: &mut Findings) -> Draft {
                     entry.place,
                     entry.key.clone(),
                     format!(
-                        "`{}` stands beside the `tool:` root, which must be the only one",
+                        "`{}` is beside the `tool:` root, which must be the only one",
                         entry.key.escape_debug()
                     ),
                 )
@@ -47,9 +51,18 @@ pub(super) fn lower(mut document: Node, findings: &mut Findings) -> Draft {
         }
     } else {
         // An existing resolver accepts a document without its root; the specification does not.
-        let severity = if findings.strength() == Strength::Strict { Severity::Error } else { Severity::Warning };
+        let severity = if findings.strength() == Strength::Strict {
+            Severity::Error
+        } else {
+            Severity::Warning
+        };
         findings
-            .add(Code::MissingRequiredField, document.place, "tool", "the document has no `tool:` root")
+            .add(
+                Code::MissingRequiredField,
+                document.place,
+                "tool",
+                "the document has no `tool:` root",
+            )
             .with_severity(severity)
             .suggest("put everything below `tool:`");
         document
@@ -73,17 +86,23 @@ pub(super) fn lower(mut document: Node, findings: &mut Findings) -> Draft {
         map.set("commands", tools.place, tools.value);
     }
     lower_sections(&mut map, findings);
-    Draft::new(map, Spelling::ToolRoot)
+    ToolDraft::new(map, Spelling::ToolRoot)
 }
 
 fn lower_sections(map: &mut Node, findings: &mut Findings) {
-    let tool_type = map.find("tool_type").and_then(Node::as_text).unwrap_or_default().to_owned();
+    let tool_type = map
+        .find("tool_type")
+        .and_then(Node::as_text)
+        .unwrap_or_default()
+        .to_owned();
     let mut config = section(map, "config");
     if let Some(entry) = map.take("health_check") {
         offer(&mut config, entry, "tool.health_check", findings);
     }
     for (owner, name) in SECTIONS {
-        let Some(entry) = map.take(name) else { continue };
+        let Some(entry) = map.take(name) else {
+            continue;
+        };
         let path = format!("tool.{name}");
         if owner != tool_type && !tool_type.is_empty() {
             findings
@@ -91,7 +110,10 @@ fn lower_sections(map: &mut Node, findings: &mut Findings) {
                     Code::ConflictingField,
                     entry.place,
                     path,
-                    format!("{name} has no effect on a tool of type `{}`", tool_type.escape_debug()),
+                    format!(
+                        "{name} has no effect on a tool of type `{}`",
+                        tool_type.escape_debug()
+                    ),
                 )
                 .suggest(format!("remove it, or write `type: {owner}`"));
             continue;
@@ -102,7 +124,7 @@ fn lower_sections(map: &mut Node, findings: &mut Findings) {
             }
             continue;
         };
-        if config.entries().is_some_and(<[Entry]>::is_empty) {
+        if config.entries().is_some_and(<[NodeEntry]>::is_empty) {
             config.place = entry.place;
         }
         for setting in settings {
@@ -122,39 +144,18 @@ fn lower_sections(map: &mut Node, findings: &mut Findings) {
 /// A server is started by a command, or reached at a URL.
 fn lower_mcp(map: &mut Node, config: &mut Node, findings: &mut Findings) {
     if let Some(entry) = config.take("server_url") {
-        offer(config, Entry { key: "url".to_owned(), ..entry }, "tool.mcp_specific.server_url", findings);
+        offer(
+            config,
+            NodeEntry {
+                key: "url".to_owned(),
+                ..entry
+            },
+            "tool.mcp_specific.server_url",
+            findings,
+        );
     }
     if let Some(entry) = config.take("server_command") {
-        let path = "tool.mcp_specific.server_command";
-        let place = entry.value.place;
-        let words = match entry.value.as_text().map(split_words) {
-            Some(Ok(words)) => words,
-            Some(Err(err)) => {
-                findings
-                    .add(Code::InvalidType, place, path, format!("server_command is not a command: {err}"))
-                    .suggest("close every quote, as in a shell");
-                Vec::new()
-            }
-            None => {
-                wrong_type(&entry.value, path, "a string", findings);
-                Vec::new()
-            }
-        };
-        let mut words = words.into_iter().map(|word| Node::text(word, place));
-        if let Some(command) = words.next() {
-            offer(config, Entry { key: "command".to_owned(), place: entry.place, value: command }, path, findings);
-            let mut args: Vec<Node> = words.collect();
-            if let Some(more) = config.take("server_args") {
-                match more.value.data {
-                    Data::List(more) => args.extend(more),
-                    _ => wrong_type(&more.value, "tool.mcp_specific.server_args", "a list of strings", findings),
-                }
-            }
-            if !args.is_empty() {
-                let value = Node::new(Data::List(args), place);
-                offer(config, Entry { key: "args".to_owned(), place: entry.place, value }, path, findings);
-            }
-        }
+        lower_server_command(config, &entry, findings);
     }
     lower_environment(map, config);
     if config.find("transport").is_none()
@@ -170,9 +171,61 @@ fn lower_mcp(map: &mut Node, config: &mut Node, findings: &mut Findings) {
     }
 }
 
+/// Splits `server_command` into the command and its arguments; `server_args` follow.
+fn lower_server_command(config: &mut Node, entry: &NodeEntry, findings: &mut Findings) {
+    let path = "tool.mcp_specific.server_command";
+    let place = entry.value.place;
+    let words = match entry.value.as_text().map(split_words) {
+        Some(Ok(words)) => words,
+        Some(Err(err)) => {
+            findings
+                .add(
+                    Code::InvalidType,
+                    place,
+                    path,
+                    format!("server_command is not a command: {err}"),
+                )
+                .suggest("close every quote, as in a shell");
+            Vec::new()
+        }
+        None => {
+            wrong_type(&entry.value, path, "a string", findings);
+            Vec::new()
+        }
+    };
+    let mut words = words.into_iter().map(|word| Node::text(word, place));
+    let Some(command) = words.next() else {
+        return;
+    };
+    let written = |key: &str, value: Node| NodeEntry {
+        key: key.to_owned(),
+        place: entry.place,
+        value,
+    };
+    offer(config, written("command", command), path, findings);
+    let mut args: Vec<Node> = words.collect();
+    if let Some(more) = config.take("server_args") {
+        match more.value.data {
+            Data::List(more) => args.extend(more),
+            _ => wrong_type(
+                &more.value,
+                "tool.mcp_specific.server_args",
+                "a list of strings",
+                findings,
+            ),
+        }
+    }
+    if !args.is_empty() {
+        let args = Node::new(Data::List(args), place);
+        offer(config, written("args", args), path, findings);
+    }
+}
+
 /// The required variables of a server become requirements of the tool.
 fn lower_environment(map: &mut Node, config: &Node) {
-    let Some(variables) = config.find("environment_variables") else { return };
+    let Some(variables) = config.find("environment_variables") else {
+        return;
+    };
     let names: Vec<Node> = variables
         .elements()
         .unwrap_or_default()
@@ -185,7 +238,11 @@ fn lower_environment(map: &mut Node, config: &Node) {
         .collect();
     let mut requires = section(map, "requires");
     if !names.is_empty() && requires.find("environment").is_none() {
-        requires.set("environment", variables.place, Node::new(Data::List(names), variables.place));
+        requires.set(
+            "environment",
+            variables.place,
+            Node::new(Data::List(names), variables.place),
+        );
     }
     put_section(map, "requires", requires);
 }
@@ -196,8 +253,14 @@ fn lower_local(map: &mut Node, config: &mut Node) {
         Some("python" | "python3") => "python_runtime",
         Some("bash" | "sh" | "shell") => "bash_runtime",
         Some(_) => return,
-        None => match config.find("entry_point").and_then(Node::as_text).and_then(|path| path.rsplit('.').next()) {
-            Some("js" | "mjs" | "cjs") => return set_executor(map, config, "entry_point", "node_runtime"),
+        None => match config
+            .find("entry_point")
+            .and_then(Node::as_text)
+            .and_then(|path| path.rsplit('.').next())
+        {
+            Some("js" | "mjs" | "cjs") => {
+                return set_executor(map, config, "entry_point", "node_runtime");
+            }
             Some("py") => return set_executor(map, config, "entry_point", "python_runtime"),
             Some("sh" | "bash") => return set_executor(map, config, "entry_point", "bash_runtime"),
             _ => return,

@@ -4,7 +4,7 @@
 pub(super) enum WordError {
     #[error("a quote is never closed")]
     Unclosed,
-    #[error("a backslash stands at the end")]
+    #[error("the text ends with a backslash")]
     TrailingBackslash,
 }
 
@@ -56,12 +56,28 @@ mod tests {
     #[test]
     fn quotes_protect_and_nothing_is_expanded() {
         let words = |line: &str| split_words(line);
-        assert_eq!(words("npx -y @package/server"), Ok(vec!["npx".into(), "-y".into(), "@package/server".into()]));
+        assert_eq!(
+            words("npx -y @package/server"),
+            Ok(vec!["npx".into(), "-y".into(), "@package/server".into()])
+        );
         assert_eq!(
             words(r#"a 'b c' "d \"e\" \f" g\ h"#),
-            Ok(vec!["a".into(), "b c".into(), r#"d "e" \f"#.into(), "g h".into()])
+            Ok(vec![
+                "a".into(),
+                "b c".into(),
+                r#"d "e" \f"#.into(),
+                "g h".into()
+            ])
         );
-        assert_eq!(words("$(rm) ; `x` ''"), Ok(vec!["$(rm)".into(), ";".into(), "`x`".into(), String::new()]));
+        assert_eq!(
+            words("$(rm) ; `x` ''"),
+            Ok(vec![
+                "$(rm)".into(),
+                ";".into(),
+                "`x`".into(),
+                String::new()
+            ])
+        );
         assert_eq!(words("  \n "), Ok(vec![]));
     }
 

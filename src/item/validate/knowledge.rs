@@ -11,13 +11,24 @@ pub(super) fn check(entry: &Knowledge, findings: &mut Findings) {
     let Some(node) = entry.schema() else { return };
     let schema = node.to_json();
     let before = findings.as_slice().len();
-    schema::report(&schema, |pointer| schema::locate(&entry.fields, "schema", pointer), findings);
+    schema::report(
+        &schema,
+        |pointer| schema::locate(&entry.fields, "schema", pointer),
+        findings,
+    );
     if findings.as_slice().len() > before {
         return;
     }
-    for problem in params::validate(&schema, &entry.front_matter).err().unwrap_or_default() {
+    for problem in params::validate(&schema, &entry.front_matter)
+        .err()
+        .unwrap_or_default()
+    {
         let path = problem.pointer.trim_start_matches('/').replace('/', ".");
-        let place = if path.is_empty() { node.place } else { place_of(&entry.fields, &path) };
+        let place = if path.is_empty() {
+            node.place
+        } else {
+            place_of(&entry.fields, &path)
+        };
         let message = problem.message.replacen("parameter", "field", 1);
         findings
             .add(Code::InvalidType, place, path, message)

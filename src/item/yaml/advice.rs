@@ -31,7 +31,9 @@ pub(super) fn on(error: &str, line: &str) -> &'static str {
         "put quotes around a value that contains `: `"
     } else if error.contains("unknown anchor") || error.contains("anchor or alias") {
         "put quotes around a value that begins with `*` or `&`"
-    } else if error.contains("in quoted scalar") || error.contains("quoted scalar, found unexpected") {
+    } else if error.contains("in quoted scalar")
+        || error.contains("quoted scalar, found unexpected")
+    {
         "close the quote"
     } else if error.contains("escape") || error.contains("hexadecimal") {
         "write `\\\\` for a backslash, or use single quotes"
@@ -39,7 +41,10 @@ pub(super) fn on(error: &str, line: &str) -> &'static str {
         "put quotes around the whole value"
     } else if error.contains("unexpected character") {
         "put quotes around a value that begins with `@`, `%` or a backtick"
-    } else if error.contains("flow") || error.contains("bracket") || error.contains("illegal placement") {
+    } else if error.contains("flow")
+        || error.contains("bracket")
+        || error.contains("illegal placement")
+    {
         "close each `[` and `{`, and put quotes around a value that begins with one"
     } else if error.contains("simple key") {
         "write `key: value`, with a space after the colon"
@@ -58,8 +63,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tab_explains_whatever_the_parser_says() {
-        assert_eq!(on("invalid indentation", "\tb: 2"), "indent with spaces, not tabs");
+    fn a_tab_explains_any_parser_error() {
+        assert_eq!(
+            on("invalid indentation", "\tb: 2"),
+            "indent with spaces, not tabs"
+        );
         assert_eq!(
             on("invalid indentation", "b:\t2"),
             "check the indentation, and that quotes and brackets are closed"

@@ -26,15 +26,25 @@ pub(super) fn read(text: &str) -> Plain {
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") {
         return Plain::Unusable;
     }
-    if let Some(digits) = text.strip_prefix("0x").filter(|digits| all(digits, |byte| byte.is_ascii_hexdigit())) {
+    if let Some(digits) = text
+        .strip_prefix("0x")
+        .filter(|digits| all(digits, |byte| byte.is_ascii_hexdigit()))
+    {
         return whole(i64::from_str_radix(digits, 16));
     }
-    if let Some(digits) = text.strip_prefix("0o").filter(|digits| all(digits, |byte| matches!(byte, b'0'..=b'7'))) {
+    if let Some(digits) = text
+        .strip_prefix("0o")
+        .filter(|digits| all(digits, |byte| matches!(byte, b'0'..=b'7')))
+    {
         return whole(i64::from_str_radix(digits, 8));
     }
     if all(unsigned, |byte| byte.is_ascii_digit()) {
         let padded = unsigned.len() > 1 && unsigned.starts_with('0');
-        return if padded { Plain::Value(Data::Text(text.to_owned())) } else { whole(text.parse()) };
+        return if padded {
+            Plain::Value(Data::Text(text.to_owned()))
+        } else {
+            whole(text.parse())
+        };
     }
     if is_float(unsigned) {
         return match text.parse::<f64>() {
@@ -52,10 +62,16 @@ fn whole(number: Result<i64, std::num::ParseIntError>) -> Plain {
 /// `(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
 fn is_float(unsigned: &str) -> bool {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let (mantissa, exponent) =
-        unsigned.split_once(['e', 'E']).map_or((unsigned, None), |(mantissa, exponent)| (mantissa, Some(exponent)));
-    let exponent_fits = exponent
-        .is_none_or(|exponent| all(exponent.strip_prefix(['-', '+']).unwrap_or(exponent), |b| b.is_ascii_digit()));
+    let (mantissa, exponent) = unsigned
+        .split_once(['e', 'E'])
+        .map_or((unsigned, None), |(mantissa, exponent)| {
+            (mantissa, Some(exponent))
+        });
+    let exponent_fits = exponent.is_none_or(|exponent| {
+        all(exponent.strip_prefix(['-', '+']).unwrap_or(exponent), |b| {
+            b.is_ascii_digit()
+        })
+    });
     let mantissa_fits = match mantissa.split_once('.') {
         Some(("", fraction)) => !fraction.is_empty() && digits(fraction),
         Some((before, fraction)) => digits(before) && digits(fraction),

@@ -27,6 +27,9 @@ pub struct ToolCall {
     /// Why the isolation is weaker than requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
+    /// Why the isolation is stronger than requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raised: Option<String>,
     /// The signers of the items in the chain, if signatures were checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub authors: Vec<SignedBy>,
@@ -64,6 +67,7 @@ impl ToolCall {
             permissions: Vec::new(),
             isolation: String::new(),
             degraded: None,
+            raised: None,
             authors: Vec::new(),
             external: false,
             repeatable: false,
@@ -73,7 +77,7 @@ impl ToolCall {
 
 /// The size and hash of what a process wrote to one stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
+pub struct StreamDigest {
     pub bytes: u64,
     pub sha256: String,
 }
@@ -90,7 +94,11 @@ pub enum AfterFailure {
 impl AfterFailure {
     /// The default for a checkpoint mode.
     pub fn of_mode(mode: CheckpointMode) -> Self {
-        if mode == CheckpointMode::Auto { Self::Rollback } else { Self::Keep }
+        if mode == CheckpointMode::Auto {
+            Self::Rollback
+        } else {
+            Self::Keep
+        }
     }
 
     pub fn parse(text: &str) -> Option<Self> {

@@ -12,16 +12,17 @@ use crate::journal::id::StepId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandCommit {
     pub commit: ObjectId,
-    pub by: Maker,
+    pub by: CommitMaker,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Maker {
+pub enum CommitMaker {
     /// A process of the step: its tool, its command or its agent.
     Step,
     /// Another process or a person in the same worktree.
-    Somebody,
+    #[serde(rename = "somebody")]
+    Other,
     /// A kind that a newer piton writes.
     #[serde(other)]
     Unknown,

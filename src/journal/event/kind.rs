@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{AfterFailure, FinishHow, ToolCall};
 use crate::checkpoint::object::ObjectId;
+use crate::item::tool::Isolation;
 use crate::journal::{RunId, StepId};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +18,9 @@ pub enum StepKind {
         /// What happens to its changes if it fails, if the user chose; otherwise the mode decides.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         on_failure: Option<AfterFailure>,
+        /// The isolation level, if the kernel limits the command.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        isolation: Option<Isolation>,
     },
     Tool(ToolCall),
     /// Undoes one or several steps.

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::checkpoint::object::{Entry, FileMode};
 use crate::checkpoint::snapshot::{Head, LeftOut, LeftOutReason, Permissions};
+use crate::context::principal::PersonChannel;
 use crate::journal::summary::{CheckpointStatus, CheckpointSummary, RunStatus, StepSummary};
 use crate::problem::Problem;
 
@@ -21,7 +22,10 @@ fn snapshot() -> Snapshot {
     Snapshot {
         tree: id(1),
         index_tree: id(2),
-        head: Head { branch: Some("refs/heads/main".to_owned()), commit: Some(id(3)) },
+        head: Head {
+            branch: Some("refs/heads/main".to_owned()),
+            commit: Some(id(3)),
+        },
         commit: Some(id(4)),
         permissions: Permissions {
             file: 0o644,
@@ -33,7 +37,11 @@ fn snapshot() -> Snapshot {
         announced: Vec::new(),
         left_out: vec![LeftOut {
             path: RepoPath::from("big"),
-            reason: LeftOutReason::TooLarge { size: u64::MAX, modified: -1 },
+            held: false,
+            reason: LeftOutReason::TooLarge {
+                size: u64::MAX,
+                modified: -1,
+            },
         }],
     }
 }
@@ -44,15 +52,43 @@ pub(in crate::journal) fn every_sample() -> Vec<Event> {
     events.extend(later_samples());
     events.extend(call_samples());
     events.push(acceptance_sample());
+    events.push(consent_sample());
     events.extend(latest::latest_samples());
     events
 }
 
+fn approver_sample() -> Approver {
+    Approver {
+        by: "Ada <ada@example.com>".to_owned(),
+        channel: PersonChannel::Elicitation,
+        at: "2026-01-02T03:04:05Z".parse().unwrap(),
+    }
+}
+
+fn consent_sample() -> Event {
+    Event::Consented(Consent {
+        to: ConsentTo::Run,
+        items: vec![ConsentedItem {
+            item_type: "tool".to_owned(),
+            id: "greet".to_owned(),
+            content: "ab".repeat(32),
+        }],
+        approver: approver_sample(),
+    })
+}
+
 fn acceptance_sample() -> Event {
     Event::Accepted(Acceptance {
-        of: StepId { run: RUN.parse().unwrap(), step: 2 },
+        of: StepId {
+            run: RUN.parse().unwrap(),
+            step: 2,
+        },
         commit: Some(id(5)),
-        instead: vec![AcceptedCommit { commit: id(6), tree: id(7), delta: Vec::new() }],
+        instead: vec![AcceptedCommit {
+            commit: id(6),
+            tree: id(7),
+            delta: Vec::new(),
+        }],
         by: "Ada <ada@example.com>".to_owned(),
         channel: "terminal".to_owned(),
         at: "2026-01-02T03:04:05Z".parse().unwrap(),
@@ -94,12 +130,14 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
         name: name(),
         kind: serde_json::from_value(kind).unwrap(),
         tool: Some("greet@1.0.0".to_owned()),
-        before: Some(Snapshot { announced: vec![path()], ..snapshot() }),
+        before: Some(Snapshot {
+            announced: vec![path()],
+            ..snapshot()
+        }),
         writes: Vec::new(),
         order: None,
     };
-    let permission =
-        json!({"need": "<execute/>", "granted_by": "the person at the terminal", "enforcement": "declared_only"});
+    let permission = json!({"need": "<execute/>", "granted_by": "the person at the terminal", "enforcement": "declared_only"});
     vec![
         Event::DirectiveStarted {
             name: String::new(),
@@ -114,20 +152,48 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
             outputs: of(json!({"notes": "text"})),
             error: error.clone(),
         },
-        Event::StepSkipped { name: name(), reason: "its condition does not hold".to_owned() },
-        Event::LoopStarted { name: name(), elements: vec![json!("one"), json!({"two": 2}), Value::Null] },
+        Event::StepSkipped {
+            name: name(),
+            reason: "its condition does not hold".to_owned(),
+        },
+        Event::LoopStarted {
+            name: name(),
+            elements: vec![json!("one"), json!({"two": 2}), Value::Null],
+        },
         started(
             step,
             json!({"type": "tool", "chain": ["greet@1.0.0"], "parameters": {"who": "you", "often": 3},
                 "permissions": [permission], "isolation": "standard", "degraded": "no landlock",
                 "authors": [{"file": ".ai/tools/greet/tool.yaml", "name": "ada", "fingerprint": "SHA256:abc"}]}),
         ),
-        started(3, json!({"type": "item", "verb": "search", "parameters": {"query": "words"}})),
-        started(4, json!({"type": "prose", "instruction": "Write the notes"})),
+        started(
+            3,
+            json!({"type": "item", "verb": "search", "parameters": {"query": "words"}}),
+        ),
+        started(
+            4,
+            json!({"type": "prose", "instruction": "Write the notes"}),
+        ),
         started(5, json!({"type": "human", "gate": "decision"})),
-        Event::Answered { step, result: json!({"ok": true}), error: None, paths: Vec::new() },
-        Event::Answered { step, result: Value::Null, error: error.clone(), paths: Vec::new() },
-        Event::Resolved { name: name(), then: Resolution::Retry, error },
+        Event::Answered {
+            step,
+            result: json!({"ok": true}),
+            error: None,
+            paths: Vec::new(),
+            approver: Some(approver_sample()),
+        },
+        Event::Answered {
+            step,
+            result: Value::Null,
+            error: error.clone(),
+            paths: Vec::new(),
+            approver: None,
+        },
+        Event::Resolved {
+            name: name(),
+            then: Resolution::Retry,
+            error,
+        },
         Event::Waiting {
             step,
             wait: Wait::Work {
@@ -137,11 +203,34 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
                 rejected: None,
             },
         },
-        Event::Waiting { step, wait: Wait::Person { gate: "decision".to_owned(), question: "Really?".to_owned() } },
-        Event::Waiting { step, wait: Wait::Changes },
-        Event::Waiting { step, wait: Wait::Indeterminate { reason: "it was cut off".to_owned() } },
-        Event::BaseMoved { step, before: snapshot(), after: None, delta: None, runs: vec![RUN.parse().unwrap()] },
-        Event::RunResumed { with: "the answer".to_owned(), restart: None },
+        Event::Waiting {
+            step,
+            wait: Wait::Person {
+                gate: "decision".to_owned(),
+                question: "Really?".to_owned(),
+            },
+        },
+        Event::Waiting {
+            step,
+            wait: Wait::Changes,
+        },
+        Event::Waiting {
+            step,
+            wait: Wait::Indeterminate {
+                reason: "it was cut off".to_owned(),
+            },
+        },
+        Event::BaseMoved {
+            step,
+            before: snapshot(),
+            after: None,
+            delta: None,
+            runs: vec![RUN.parse().unwrap()],
+        },
+        Event::RunResumed {
+            with: "the answer".to_owned(),
+            restart: None,
+        },
         Event::ToolDenied {
             step,
             denials: vec![Denial {
@@ -153,12 +242,22 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
         },
         Event::ChangesFound {
             step,
-            after: Snapshot { left_out: Vec::new(), ..snapshot() },
+            after: Snapshot {
+                left_out: Vec::new(),
+                ..snapshot()
+            },
             delta: Delta::default(),
             outside: vec![path()],
         },
-        Event::NoChanges { step, not_captured: vec![path()], too_large: Vec::new() },
-        Event::SnapshotsDropped { refs: vec!["refs/piton/local/x/1/before".to_owned()], runs: Vec::new() },
+        Event::NoChanges {
+            step,
+            not_captured: vec![path()],
+            too_large: Vec::new(),
+        },
+        Event::SnapshotsDropped {
+            refs: vec!["refs/piton/local/x/1/before".to_owned()],
+            runs: Vec::new(),
+        },
         Event::RunFinished(RunSummary {
             run_id: RUN.parse().unwrap(),
             directive: Some("release@1.0.0".to_owned()),
@@ -170,12 +269,24 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
             uncommitted: Vec::new(),
             error: None,
         }),
-        Event::HandCommitted { step, commits: vec![HandCommit { commit: id(5), by: Maker::Step }] },
-        Event::HooksStarted { step, token: Digest::of(b"token") },
+        Event::HandCommitted {
+            step,
+            commits: vec![HandCommit {
+                commit: id(5),
+                by: CommitMaker::Step,
+            }],
+        },
+        Event::HooksStarted {
+            step,
+            token: Digest::of(b"token"),
+        },
         Event::Rewritten {
             cause: "rebase".to_owned(),
             commits: vec![RewrittenCommit {
-                step: StepId { run: RUN.parse().unwrap(), step },
+                step: StepId {
+                    run: RUN.parse().unwrap(),
+                    step,
+                },
                 old: id(5),
                 new: id(6),
                 delta: Vec::new(),
@@ -188,7 +299,10 @@ pub(in crate::journal) fn later_samples() -> Vec<Event> {
 /// One event of each type of the first format.
 pub(in crate::journal) fn samples() -> Vec<Event> {
     let run = RUN.parse().unwrap();
-    let entry = Entry { mode: FileMode::Executable, id: id(5) };
+    let entry = Entry {
+        mode: FileMode::Executable,
+        id: id(5),
+    };
     let path = RepoPath::from_bytes(&b"a\nb\xff"[..]);
     let step = 1;
     let summary = RunSummary {
@@ -221,7 +335,13 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
         new: id(6),
         tree: id(7),
         index: "08".repeat(20),
-        delta: vec![Change { path: path.clone(), before: None, after: Some(entry), insertions: 1, deletions: 0 }],
+        delta: vec![Change {
+            path: path.clone(),
+            before: None,
+            after: Some(entry),
+            insertions: 1,
+            deletions: 0,
+        }],
         undoes: None,
         parents: None,
     };
@@ -238,17 +358,28 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             steps: Vec::new(),
             atomic: false,
             order: None,
+            repository: None,
         },
         Event::StepStarted {
             step,
             name: "make".to_owned(),
-            kind: StepKind::Command { argv: vec!["make".to_owned()], on_failure: None },
+            kind: StepKind::Command {
+                argv: vec!["make".to_owned()],
+                on_failure: None,
+                isolation: None,
+            },
             tool: None,
             before: Some(snapshot()),
             writes: vec!["docs/**".to_owned()],
             order: None,
         },
-        Event::ToolStarted { step, pid: 42, started: u64::MAX, boot: "b".to_owned(), supervised: false },
+        Event::ToolStarted {
+            step,
+            pid: 42,
+            started: u64::MAX,
+            boot: "b".to_owned(),
+            supervised: false,
+        },
         Event::ToolFinished {
             step,
             exit_code: None,
@@ -263,10 +394,16 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
         Event::ChangesFound {
             step,
             after: snapshot(),
-            delta: Delta { not_captured: vec![path.clone()], ..Delta::default() },
+            delta: Delta {
+                not_captured: vec![path.clone()],
+                ..Delta::default()
+            },
             outside: Vec::new(),
         },
-        Event::Decided { step, decision: commit },
+        Event::Decided {
+            step,
+            decision: commit,
+        },
         Event::Committed {
             step,
             commit: id(6),
@@ -284,16 +421,32 @@ pub(in crate::journal) fn samples() -> Vec<Event> {
             repositories: Vec::new(),
             rescue: Some("refs/piton/local/x".to_owned()),
         },
-        Event::NoChanges { step, not_captured: Vec::new(), too_large: Vec::new() },
+        Event::NoChanges {
+            step,
+            not_captured: Vec::new(),
+            too_large: Vec::new(),
+        },
         Event::CheckpointFailed {
             step,
             code: Code::DirtyOverlap,
             message: "m".to_owned(),
             suggestion: Some("s".into()),
         },
-        Event::CheckpointSkipped { step, reason: "explicit".to_owned() },
-        Event::Recovered { step: Some(step), found: "f".to_owned(), did: "d".to_owned(), died: None },
-        Event::StepFinished { step, status: StepStatus::Failed, error: None },
+        Event::CheckpointSkipped {
+            step,
+            reason: "explicit".to_owned(),
+        },
+        Event::Recovered {
+            step: Some(step),
+            found: "f".to_owned(),
+            did: "d".to_owned(),
+            died: None,
+        },
+        Event::StepFinished {
+            step,
+            status: StepStatus::Failed,
+            error: None,
+        },
         Event::RunFinished(summary),
     ]
 }
@@ -303,24 +456,49 @@ fn every_event_reads_back_from_json() {
     for event in every_sample() {
         let text = serde_json::to_string(&event).unwrap();
         assert!(!text.contains('\n'));
-        assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event, "{text}");
+        assert_eq!(
+            serde_json::from_str::<Event>(&text).unwrap(),
+            event,
+            "{text}"
+        );
     }
     for decision in [
-        Decision::RollBack { reason: "r".to_owned(), status: Some(StepStatus::CutOff), error: None },
-        Decision::Keep { reason: "r".to_owned() },
+        Decision::RollBack {
+            reason: "r".to_owned(),
+            status: Some(StepStatus::CutOff),
+            error: None,
+        },
+        Decision::Keep {
+            reason: "r".to_owned(),
+        },
     ] {
         let text = serde_json::to_string(&decision).unwrap();
         assert_eq!(serde_json::from_str::<Decision>(&text).unwrap(), decision);
     }
-    let of = StepId { run: RUN.parse().unwrap(), step: 3 };
+    let of = StepId {
+        run: RUN.parse().unwrap(),
+        step: 3,
+    };
     for kind in [
-        StepKind::Undo { of, also: vec![], commit: Some(id(1)) },
-        StepKind::Undo { of, also: vec![StepId { step: 2, ..of }], commit: None },
+        StepKind::Undo {
+            of,
+            also: vec![],
+            commit: Some(id(1)),
+        },
+        StepKind::Undo {
+            of,
+            also: vec![StepId { step: 2, ..of }],
+            commit: None,
+        },
         StepKind::Apply { of, also: vec![] },
         StepKind::Redo { of, commit: None },
         StepKind::Restore { to: of },
         StepKind::Checkpoint { covers: vec![] },
-        StepKind::Finish { of: of.run, how: FinishHow::Squash, tip: Some(id(2)) },
+        StepKind::Finish {
+            of: of.run,
+            how: FinishHow::Squash,
+            tip: Some(id(2)),
+        },
     ] {
         let text = serde_json::to_string(&kind).unwrap();
         assert_eq!(serde_json::from_str::<StepKind>(&text).unwrap(), kind);
@@ -359,19 +537,32 @@ fn the_last_line_is_what_is_promised() {
 #[test]
 fn unknown_types_and_fields_are_accepted() {
     for (json, event) in [
-        (json!({"type": "teleported", "step": 1, "to": {"x": [1]}}), Event::Unknown),
+        (
+            json!({"type": "teleported", "step": 1, "to": {"x": [1]}}),
+            Event::Unknown,
+        ),
         (
             json!({"type": "no_changes", "step": 1, "why": "new"}),
-            Event::NoChanges { step: 1, not_captured: Vec::new(), too_large: Vec::new() },
+            Event::NoChanges {
+                step: 1,
+                not_captured: Vec::new(),
+                too_large: Vec::new(),
+            },
         ),
         (
             json!({"type": "decided", "step": 1, "decision": {"type": "teleport", "to": 1}}),
-            Event::Decided { step: 1, decision: Decision::Unknown },
+            Event::Decided {
+                step: 1,
+                decision: Decision::Unknown,
+            },
         ),
     ] {
         assert_eq!(serde_json::from_value::<Event>(json).unwrap(), event);
     }
-    assert_eq!(serde_json::from_value::<StepKind>(json!({"type": "dance", "x": 1})).unwrap(), StepKind::Unknown);
+    assert_eq!(
+        serde_json::from_value::<StepKind>(json!({"type": "dance", "x": 1})).unwrap(),
+        StepKind::Unknown
+    );
 }
 
 #[test]
@@ -382,23 +573,34 @@ fn a_known_type_with_wrong_fields_is_not_unknown() {
         json!({"step": 1}),
         json!("no_changes"),
     ] {
-        assert!(serde_json::from_value::<Event>(json.clone()).is_err(), "{json}");
+        assert!(
+            serde_json::from_value::<Event>(json.clone()).is_err(),
+            "{json}"
+        );
     }
 }
 
 #[test]
 fn an_event_knows_its_step() {
     let steps: Vec<Option<u32>> = samples().iter().map(Event::step).collect();
-    let expected: Vec<Option<u32>> = (0..14).map(|at| (at != 0 && at != 13).then_some(1)).collect();
+    let expected: Vec<Option<u32>> = (0..14)
+        .map(|at| (at != 0 && at != 13).then_some(1))
+        .collect();
     assert_eq!(steps, expected);
 }
 
 #[test]
 fn what_happens_to_contents_of_the_store_is_stored_as_this() {
-    let dropped = Event::SnapshotsDropped { refs: Vec::new(), runs: vec![RUN.parse().unwrap()] };
+    let dropped = Event::SnapshotsDropped {
+        refs: Vec::new(),
+        runs: vec![RUN.parse().unwrap()],
+    };
     let samples = [
         (dropped, json!({"type": "snapshots_dropped", "runs": [RUN]})),
-        (Event::SnapshotsMoved { refs: 3 }, json!({"type": "snapshots_moved", "refs": 3})),
+        (
+            Event::SnapshotsMoved { refs: 3 },
+            json!({"type": "snapshots_moved", "refs": 3}),
+        ),
     ];
     for (event, stored) in samples {
         assert_eq!(serde_json::to_value(&event).unwrap(), stored);
@@ -408,7 +610,10 @@ fn what_happens_to_contents_of_the_store_is_stored_as_this() {
 
 #[test]
 fn a_snapshot_of_today_names_no_commit_that_keeps_it() {
-    let today = Snapshot { commit: None, ..snapshot() };
+    let today = Snapshot {
+        commit: None,
+        ..snapshot()
+    };
     let stored = serde_json::to_value(&today).unwrap();
     assert_eq!(stored.get("commit"), None);
     assert_eq!(serde_json::from_value::<Snapshot>(stored).unwrap(), today);

@@ -30,22 +30,41 @@ fn every_event_comes_back_whole() {
 
 #[test]
 fn a_loop_is_written_and_hidden_as_any_other_event() {
-    let elements = vec![json!("swordfish"), json!({"b": [1, null], "a": "ü"}), json!(1.5)];
-    let event = Event::LoopStarted { name: "each".to_owned(), elements };
+    let elements = vec![
+        json!("swordfish"),
+        json!({"b": [1, null], "a": "ü"}),
+        json!(1.5),
+    ];
+    let event = Event::LoopStarted {
+        name: "each".to_owned(),
+        elements,
+    };
     let salt = salt();
     let (shown, kept) = seal_loop(&event, &salt).unwrap();
     let (public, private) = seal(&event, &salt).unwrap().unwrap();
-    assert_eq!(serde_json::to_string(&shown).unwrap(), serde_json::to_string(&public).unwrap());
-    assert_eq!(serde_json::to_string(&kept).unwrap(), serde_json::to_string(&private).unwrap());
-    let empty = Event::LoopStarted { name: "each".to_owned(), elements: Vec::new() };
+    assert_eq!(
+        serde_json::to_string(&shown).unwrap(),
+        serde_json::to_string(&public).unwrap()
+    );
+    assert_eq!(
+        serde_json::to_string(&kept).unwrap(),
+        serde_json::to_string(&private).unwrap()
+    );
+    let empty = Event::LoopStarted {
+        name: "each".to_owned(),
+        elements: Vec::new(),
+    };
     assert!(seal_loop(&empty, &salt).is_none() && seal(&empty, &salt).unwrap().is_none());
 }
 
 #[test]
 fn every_event_can_be_read_without_its_private_part() {
     for event in every_sample() {
-        let Some((public, _)) = seal(&event, &salt()).unwrap() else { continue };
-        let read: Event = serde_json::from_value(public.clone()).unwrap_or_else(|err| panic!("{err}: {public}"));
+        let Some((public, _)) = seal(&event, &salt()).unwrap() else {
+            continue;
+        };
+        let read: Event =
+            serde_json::from_value(public.clone()).unwrap_or_else(|err| panic!("{err}: {public}"));
         assert_ne!(read, Event::Unknown, "{public}");
         assert_eq!(read.step(), event.step());
     }
@@ -55,9 +74,16 @@ fn every_event_can_be_read_without_its_private_part() {
 fn private_places_are_the_same_for_writing_and_reading() {
     for event in every_sample() {
         let value = serde_json::to_value(&event).unwrap();
-        let by_type: Vec<&str> = parts_of(value["type"].as_str().unwrap()).iter().map(|part| part.pointer()).collect();
+        let by_type: Vec<&str> = parts_of(value["type"].as_str().unwrap())
+            .iter()
+            .map(|part| part.pointer())
+            .collect();
         for part in parts(&event) {
-            assert!(by_type.contains(&part.pointer()), "{} of {value}", part.pointer());
+            assert!(
+                by_type.contains(&part.pointer()),
+                "{} of {value}",
+                part.pointer()
+            );
         }
     }
 }
@@ -71,9 +97,18 @@ fn a_step_shows_names_of_parameters_and_hashes_of_their_values() {
     .unwrap();
     let (public, private) = seal(&event, &salt()).unwrap().unwrap();
     assert!(!public.to_string().contains("swordfish"));
-    assert_eq!(public["kind"]["parameters"]["query"], salt().hash(&json!("swordfish")));
-    assert_eq!(public["kind"]["parameters"]["query"], public["kind"]["parameters"]["again"]);
-    assert_ne!(public["kind"]["parameters"]["query"], Salt::new(8).hash(&json!("swordfish")));
+    assert_eq!(
+        public["kind"]["parameters"]["query"],
+        salt().hash(&json!("swordfish"))
+    );
+    assert_eq!(
+        public["kind"]["parameters"]["query"],
+        public["kind"]["parameters"]["again"]
+    );
+    assert_ne!(
+        public["kind"]["parameters"]["query"],
+        Salt::new(8).hash(&json!("swordfish"))
+    );
     assert_eq!(private.private["/kind/parameters"]["query"], "swordfish");
 }
 
@@ -82,7 +117,10 @@ fn a_private_part_cannot_override_public_values() {
     let mut public = json!({"type": "run_started", "name": "make"});
     let private = json!({"/name": "rm", "/type": "x", "": 1, "/command": ["make"]});
     unseal(&mut public, private.as_object().unwrap().clone()).unwrap();
-    assert_eq!(public, json!({"type": "run_started", "name": "make", "command": ["make"]}));
+    assert_eq!(
+        public,
+        json!({"type": "run_started", "name": "make", "command": ["make"]})
+    );
     let mut public = json!({"type": "step_started", "kind": 7});
     let private = json!({"/kind/argv": ["make"]});
     assert!(unseal(&mut public, private.as_object().unwrap().clone()).is_err());
@@ -90,7 +128,8 @@ fn a_private_part_cannot_override_public_values() {
 
 #[test]
 fn filled_in_texts_and_texts_of_people_are_hidden() {
-    let error = |code: &str| json!({"code": code, "message": "the swordfish is out", "suggestion": null});
+    let error =
+        |code: &str| json!({"code": code, "message": "the swordfish is out", "suggestion": null});
     let summary = json!({"type": "run_finished", "run_id": "01kdz3gqc80000000000000001", "directive": null,
         "status": "failed", "steps": [], "outputs": {}});
     let mut with_error = vec![
@@ -100,7 +139,8 @@ fn filled_in_texts_and_texts_of_people_are_hidden() {
         json!({"type": "directive_finished", "name": "n", "status": "failed", "outputs": {}}),
         summary,
     ];
-    let mut rolled_back = json!({"type": "decided", "step": 1, "decision": {"type": "roll_back", "reason": "no"}});
+    let mut rolled_back =
+        json!({"type": "decided", "step": 1, "decision": {"type": "roll_back", "reason": "no"}});
     for code in ["STEP_FAILED", "REJECTED", "SENT_BACK"] {
         rolled_back["decision"]["error"] = error(code);
         for event in &mut with_error {
@@ -128,15 +168,24 @@ fn filled_in_texts_and_texts_of_people_are_hidden() {
         let event: Event = serde_json::from_value(event.clone()).unwrap();
         assert_eq!(seal(&event, &salt()).unwrap(), None);
         let mut public = serde_json::to_value(&event).unwrap();
-        unseal(&mut public, json!({"/error/message": "all is well"}).as_object().unwrap().clone()).unwrap();
+        unseal(
+            &mut public,
+            json!({"/error/message": "all is well"})
+                .as_object()
+                .unwrap()
+                .clone(),
+        )
+        .unwrap();
         assert_eq!(public, serde_json::to_value(&event).unwrap());
     }
 }
 
 #[test]
 fn a_hash_does_not_depend_on_the_order_of_names() {
-    let (one, other) =
-        (json!({"a": [1, {"x": 1, "y": null}], "b": "\n"}), json!({"b": "\n", "a": [1, {"y": null, "x": 1}]}));
+    let (one, other) = (
+        json!({"a": [1, {"x": 1, "y": null}], "b": "\n"}),
+        json!({"b": "\n", "a": [1, {"y": null, "x": 1}]}),
+    );
     assert_eq!(salt().hash(&one), salt().hash(&other));
     let mut text = String::new();
     canonical(&other, &mut text);
@@ -175,7 +224,7 @@ proptest! {
         prop_assert_eq!(&brought_back(&step), &step);
         let elements = parameters.values().cloned().collect();
         let events = [
-            Event::Answered { step: 1, result: result.clone(), error: None, paths: Vec::new() },
+            Event::Answered { step: 1, result: result.clone(), error: None, paths: Vec::new(), approver: None },
             Event::LoopStarted { name: "l".to_owned(), elements },
             Event::DirectiveStarted {
                 name: String::new(), directive: "d@1".to_owned(), content: "00".repeat(32),

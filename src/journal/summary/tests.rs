@@ -10,8 +10,17 @@ fn step(number: usize, status: StepStatus) -> StepSummary {
 
 fn committed(number: usize) -> StepSummary {
     let status = CheckpointStatus::Committed;
-    let made = CheckpointSummary { status, commit_sha: None, files_changed: 1, insertions: 1, deletions: 0 };
-    StepSummary { checkpoint: Some(made), ..step(number, StepStatus::Succeeded) }
+    let made = CheckpointSummary {
+        status,
+        commit_sha: None,
+        files_changed: 1,
+        insertions: 1,
+        deletions: 0,
+    };
+    StepSummary {
+        checkpoint: Some(made),
+        ..step(number, StepStatus::Succeeded)
+    }
 }
 
 fn summary(steps: StepList) -> RunSummary {
@@ -34,7 +43,10 @@ fn a_summary_with_all_steps_has_no_totals() {
     let mut list = StepList::default();
     list.extend((0..MOST_LISTED).map(committed));
     let told = summary(list);
-    assert_eq!((told.steps.len(), told.steps_omitted, told.step_totals), (MOST_LISTED, 0, None));
+    assert_eq!(
+        (told.steps.len(), told.steps_omitted, told.step_totals),
+        (MOST_LISTED, 0, None)
+    );
     assert_eq!((told.totals().ran(), told.totals().committed), (1000, 1000));
     let written = serde_json::to_value(&told).unwrap();
     assert!(written.get("steps_omitted").is_none() && written.get("step_totals").is_none());
@@ -49,7 +61,10 @@ fn a_long_run_lists_its_newest_steps_and_counts_all() {
     list.push(step(2, StepStatus::CutOff));
     list.extend((3..MOST_LISTED + MORE).map(committed));
     let told = summary(list);
-    assert_eq!((told.steps.len(), told.steps_omitted), (MOST_LISTED, MORE as u64));
+    assert_eq!(
+        (told.steps.len(), told.steps_omitted),
+        (MOST_LISTED, MORE as u64)
+    );
     assert_eq!(told.steps.first().unwrap().name, format!("each[{MORE}]"));
     let written = serde_json::to_value(&told).unwrap();
     assert_eq!(written["steps_omitted"], 7);
@@ -73,5 +88,12 @@ fn a_summary_from_before_the_limit_is_read_and_counted() {
         "run_id": "01kdz3gqc80000000000000001", "directive": null, "status": "succeeded", "steps": steps, "error": null,
     });
     let told: RunSummary = serde_json::from_value(old).unwrap();
-    assert_eq!((told.steps_omitted, told.totals().ran(), told.totals().committed), (0, 3, 0));
+    assert_eq!(
+        (
+            told.steps_omitted,
+            told.totals().ran(),
+            told.totals().committed
+        ),
+        (0, 3, 0)
+    );
 }

@@ -14,80 +14,121 @@ use crate::context::Context;
 use crate::item::directive::CheckpointMode;
 use crate::item::wording::shown;
 use crate::journal::event::Event;
-use crate::mcp::answer::Answer;
-use crate::mcp::arguments::Arguments;
-use crate::mcp::call::{Caller, Era, Reply, Work};
-use crate::mcp::desk::{Desk, Project, lock};
-use crate::mcp::failure::Failure;
-use crate::mcp::scribe;
-use crate::mcp::tale::Tale;
+use crate::mcp::answer::ToolAnswer;
+use crate::mcp::arguments::CallArguments;
+use crate::mcp::call::{CallReply, CallWork, Caller, Era};
+use crate::mcp::failure::ToolFailure;
+use crate::mcp::progress::RunProgress;
+use crate::mcp::projects::{Project, Projects, lock};
+use crate::mcp::sampling;
 use crate::problem::Code;
-use crate::run::baseline::Kept;
-use crate::run::checkpoint::{CheckpointRequest, GitCheckpoint, Selection, git_checkpoint};
-use crate::run::draft;
+use crate::run::baseline::BaselineCheckpoint;
+use crate::run::checkpoint::{CheckpointRequest, CommitSelection, GitCheckpoint, git_checkpoint};
 use crate::run::error::RunError;
-use crate::run::past::{Past, run_here};
+use crate::run::error_titles::ErrorTitle;
+use crate::run::message_request;
+use crate::run::project_history::{ProjectHistory, run_here};
 use crate::run::session::RunRequest;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum CallEffect {
     Real,
     /// Dry run: nothing is changed.
     Shown,
 }
 
-impl Effect {
-    pub(super) fn of(arguments: &Arguments) -> Result<Self, Failure> {
-        Ok(if arguments.flag("dry_run")? { Self::Shown } else { Self::Real })
+impl CallEffect {
+    pub(super) fn of(arguments: &CallArguments) -> Result<Self, ToolFailure> {
+        Ok(if arguments.flag("dry_run")? {
+            Self::Shown
+        } else {
+            Self::Real
+        })
     }
 }
 
 /// Makes a checkpoint, or shows what it would contain.
-pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
+pub(super) async fn run(
+    projects: &Arc<Projects>,
+    arguments: CallArguments,
+    caller: &Caller,
+) -> Result<CallReply, ToolFailure> {
     let request = request(&arguments)?;
-    let effect = Effect::of(&arguments)?;
+    let effect = CallEffect::of(&arguments)?;
     let named = arguments.text("project_path")?.map(str::to_owned);
     let mut message = None;
-    if effect == Effect::Real && request.message.is_none() && scribe::is_offered(caller, Era::Stateless) {
-        let (here, named, about) = (Arc::clone(desk), named.clone(), request.operation.clone());
-        let shown = caller.work(move |work| describe(&here, named.as_deref(), &about, &work)).await?;
+    if effect == CallEffect::Real
+        && request.message.is_none()
+        && sampling::is_offered(caller, Era::Stateless)
+    {
+        let (here, named, about) = (
+            Arc::clone(projects),
+            named.clone(),
+            request.operation.clone(),
+        );
+        let shown = caller
+            .work(move |work| describe(&here, named.as_deref(), &about, &work))
+            .await?;
         message = match (shown, &caller.state) {
             (None, _) => None,
-            (Some((_, shown)), Some(sealed)) => scribe::answer_of(desk, caller, sealed, &shown),
+            (Some((_, shown)), Some(sealed)) => {
+                sampling::answer_of(projects, caller, sealed, &shown)
+            }
             (Some((root, shown)), None) => {
-                return Ok(Reply::Asked(Box::new(scribe::question(desk, caller, root, shown)?)));
+                return Ok(CallReply::Asked(Box::new(sampling::question(
+                    projects, caller, root, shown,
+                )?)));
             }
         };
     }
-    let request = CheckpointRequest { message: request.message.clone().or(message), ..request };
-    let desk = Arc::clone(desk);
-    caller.work(move |work| make(&desk, named.as_deref(), &request, effect, &work)).await.map(Reply::Done)
+    let request = CheckpointRequest {
+        message: request.message.clone().or(message),
+        within: projects.confinement().cloned(),
+        ..request
+    };
+    let projects = Arc::clone(projects);
+    caller
+        .work(move |work| make(&projects, named.as_deref(), &request, effect, &work))
+        .await
+        .map(CallReply::Done)
 }
 
-fn request(arguments: &Arguments) -> Result<CheckpointRequest, Failure> {
-    let inputs = Arguments::new(Some(arguments.object("parameters")?), &["operation", "caller_directive", "message"])?;
+fn request(arguments: &CallArguments) -> Result<CheckpointRequest, ToolFailure> {
+    let inputs = CallArguments::new(
+        Some(arguments.object("parameters")?),
+        &["operation", "caller_directive", "message"],
+    )?;
     Ok(CheckpointRequest {
-        selection: Selection::Recorded,
+        selection: CommitSelection::Recorded,
         operation: redacted(inputs.text("operation")?.unwrap_or("checkpoint")),
         message: inputs.text("message")?.map(redacted),
         directive: inputs.text("caller_directive")?.map(redacted),
         edits: EditsSince::LeaveOut,
+        within: None,
     })
 }
 
 /// The project root and the text from which the model writes a message; none if there is nothing to
 /// commit.
-fn describe(desk: &Desk, named: Option<&str>, about: &str, work: &Work) -> Result<Option<(PathBuf, String)>, Failure> {
-    let (project, ctx) = desk.project(named)?;
+fn describe(
+    projects: &Projects,
+    named: Option<&str>,
+    about: &str,
+    work: &CallWork,
+) -> Result<Option<(PathBuf, String)>, ToolFailure> {
+    let (project, ctx) = projects.project(named)?;
     let _turn = lock(&project.turn);
     refuse_cancelled(work)?;
     refuse_owned(&ctx)?;
     let (changes, _) = preview(&project, &ctx)?;
-    let shown = (!changes.is_empty()).then(|| draft::describe(&ctx, about, &changes));
+    let shown = (!changes.is_empty()).then(|| message_request::describe(&ctx, about, &changes));
     Ok(shown.map(|shown| (ctx.root, shown)))
 }
 
-fn preview(project: &Project, ctx: &Context) -> Result<(Vec<Change>, Option<&'static str>), Failure> {
+fn preview(
+    project: &Project,
+    ctx: &Context,
+) -> Result<(Vec<Change>, Option<&'static str>), ToolFailure> {
     Ok(project.with_baseline(|baseline| match baseline {
         Some(baseline) => baseline.preview(ctx),
         None => Ok((Vec::new(), None)),
@@ -95,57 +136,70 @@ fn preview(project: &Project, ctx: &Context) -> Result<(Vec<Change>, Option<&'st
 }
 
 fn make(
-    desk: &Desk,
+    projects: &Projects,
     named: Option<&str>,
     request: &CheckpointRequest,
-    effect: Effect,
-    work: &Work,
-) -> Result<Answer, Failure> {
-    let (project, ctx) = desk.project(named)?;
+    effect: CallEffect,
+    work: &CallWork,
+) -> Result<ToolAnswer, ToolFailure> {
+    let (project, ctx) = projects.project(named)?;
     let ctx = &work.equip(ctx);
     let _turn = lock(&project.turn);
     refuse_cancelled(work)?;
     refuse_owned(ctx)?;
-    if effect == Effect::Shown {
+    if effect == CallEffect::Shown {
         let (changes, note) = preview(&project, ctx)?;
         return show(&changes, note);
     }
     let run = RunRequest {
         name: "checkpoint".to_owned(),
-        command: vec!["piton".to_owned(), "mcp".to_owned(), "git_checkpoint".to_owned()],
+        command: vec![
+            "piton".to_owned(),
+            "mcp".to_owned(),
+            "git_checkpoint".to_owned(),
+        ],
         mode: CheckpointMode::Auto,
         lock_timeout: PATIENCE,
         directive: None,
     };
-    let mut tale = Tale::new(work);
+    let mut progress = RunProgress::new(work);
     let mut summary = None;
     let mut observe = |event: &Event| {
         if let Event::RunFinished(ended) = event {
             summary = Some(ended.clone());
         }
-        tale.event(event);
+        progress.event(event);
     };
     let kept = project.with_baseline(|baseline| match baseline {
         Some(baseline) => baseline.checkpoint(ctx, request, &run, &mut observe),
-        None => git_checkpoint(ctx, request, &run, &mut observe).map(|checkpoint| Kept { checkpoint, note: None }),
+        None => {
+            git_checkpoint(ctx, request, &run, &mut observe).map(|checkpoint| BaselineCheckpoint {
+                checkpoint,
+                note: None,
+            })
+        }
     })??;
     let run_id = summary.as_ref().map(|summary| summary.run_id);
     let note = kept.note;
     match kept.checkpoint {
-        GitCheckpoint::Committed { commit_sha, commit_message, files_changed, insertions, deletions } => {
-            Answer::result(&json!({
-                "action": "run",
-                "status": "success",
-                "run_id": run_id,
-                "commit_sha": commit_sha,
-                "commit_message": commit_message,
-                "files_changed": files_changed,
-                "insertions": insertions,
-                "deletions": deletions,
-                "note": note,
-            }))
-        }
-        GitCheckpoint::NoChanges => Answer::result(&json!({
+        GitCheckpoint::Committed {
+            commit_sha,
+            commit_message,
+            files_changed,
+            insertions,
+            deletions,
+        } => ToolAnswer::result(&json!({
+            "action": "run",
+            "status": "success",
+            "run_id": run_id,
+            "commit_sha": commit_sha,
+            "commit_message": commit_message,
+            "files_changed": files_changed,
+            "insertions": insertions,
+            "deletions": deletions,
+            "note": note,
+        })),
+        GitCheckpoint::NoChanges => ToolAnswer::result(&json!({
             "action": "run",
             "status": "no_changes",
             "run_id": run_id,
@@ -155,19 +209,27 @@ fn make(
         GitCheckpoint::Failed { reason, state } => {
             let error = summary.and_then(|summary| summary.error);
             let failure = match &error {
-                Some(error) => Failure::of_run(error),
-                None => Failure::new("Execution failed", Code::CheckpointFailed, reason.clone()),
+                Some(error) => ToolFailure::of_run(error),
+                None => ToolFailure::new(
+                    ErrorTitle::ExecutionFailed,
+                    Code::CheckpointFailed,
+                    reason.clone(),
+                ),
             };
             let state = serde_json::to_value(state).unwrap_or_default();
             let run_id = run_id.map(|id| id.to_string());
-            Err(failure.with("status", "error").with("run_id", run_id).with("reason", reason).with("state", state))
+            Err(failure
+                .with("status", "error")
+                .with("run_id", run_id)
+                .with("reason", reason)
+                .with("state", state))
         }
     }
 }
 
-fn show(changes: &[Change], note: Option<&str>) -> Result<Answer, Failure> {
+fn show(changes: &[Change], note: Option<&str>) -> Result<ToolAnswer, ToolFailure> {
     let sum = |count: fn(&Change) -> u64| changes.iter().map(count).sum::<u64>();
-    Answer::result(&json!({
+    ToolAnswer::result(&json!({
         "action": "run",
         "status": if changes.is_empty() { "no_changes" } else { "success" },
         "dry_run": true,
@@ -181,18 +243,26 @@ fn show(changes: &[Change], note: Option<&str>) -> Result<Answer, Failure> {
 
 /// Refuses a checkpoint while a step waits: changes made meanwhile belong to that step's
 /// checkpoint.
-fn refuse_owned(ctx: &Context) -> Result<(), Failure> {
+fn refuse_owned(ctx: &Context) -> Result<(), ToolFailure> {
     let run = match run_here(ctx) {
         Ok((run, _)) => run,
         Err(RunError::NothingWaits) => return Ok(()),
         Err(err) => return Err(err.into()),
     };
-    let past = Past::load(ctx)?;
-    let open = past.history.run(run).and_then(|record| record.steps.last()).filter(|step| step.status.is_none());
-    let Some(open) = open.filter(|step| step.before.is_some()) else { return Ok(()) };
-    let reason =
-        format!("run {run} waits at step `{}`, and what changes meanwhile belongs to that step", shown(&open.name));
-    Err(Failure::new("Run waits", Code::RunWaits, reason.clone())
+    let past = ProjectHistory::load(ctx)?;
+    let open = past
+        .history
+        .run(run)
+        .and_then(|record| record.steps.last())
+        .filter(|step| step.status.is_none());
+    let Some(open) = open.filter(|step| step.before.is_some()) else {
+        return Ok(());
+    };
+    let reason = format!(
+        "run {run} waits at step `{}`, and what changes meanwhile belongs to that step",
+        shown(&open.name)
+    );
+    Err(ToolFailure::new(ErrorTitle::RunWaits, Code::RunWaits, reason.clone())
         .with_suggestion(format!(
             "finish the step with `action: \"continue\"` and `run_id: \"{run}\"`, which makes the checkpoint"
         ))

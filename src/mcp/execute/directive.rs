@@ -4,84 +4,150 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::checkpoint::{self, Effect};
-use super::led::{self, Stage};
+use super::agent_loop::{self, Stage};
+use super::checkpoint::{self, CallEffect};
 use super::tool::{PATIENCE, mode};
 use crate::checkpoint::secret::redacted;
-use crate::mcp::answer::Answer;
-use crate::mcp::arguments::Arguments;
-use crate::mcp::call::{Caller, Reply, Work};
-use crate::mcp::desk::{Desk, lock};
-use crate::mcp::failure::Failure;
+use crate::context::Context;
+use crate::mcp::answer::ToolAnswer;
+use crate::mcp::arguments::CallArguments;
+use crate::mcp::call::{CallReply, CallWork, Caller};
+use crate::mcp::failure::ToolFailure;
+use crate::mcp::projects::{Projects, lock};
 use crate::problem::Code;
 use crate::run::directive::pin::RunOptions;
 use crate::run::directive::preview::{explained, preview};
-use crate::run::directive::{DirectiveRequest, Prepared, Worker};
+use crate::run::directive::{DirectiveRequest, PreparedRun, Worker};
+use crate::run::error::RunError;
+use crate::run::error_titles::ErrorTitle;
+use crate::run::pinned_authority::{ConfinementError, PinnedAuthority, RunOf};
 
 /// The directive that is built into piton.
 const GIT_CHECKPOINT: &str = "git_checkpoint";
 
 /// Runs a directive until it ends or waits for a person or an agent.
-pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
+pub(super) async fn run(
+    projects: &Arc<Projects>,
+    arguments: CallArguments,
+    caller: &Caller,
+) -> Result<CallReply, ToolFailure> {
     let id = arguments.text("item_id")?.unwrap_or_default();
     if id.rsplit('/').next() == Some(GIT_CHECKPOINT) {
-        return checkpoint::run(desk, arguments, caller).await;
+        return checkpoint::run(projects, arguments, caller).await;
     }
     // The client repeats the call with the person's answer; the run exists already.
     if let Some(sealed) = &caller.state {
-        return led::answered(desk, caller, sealed, arguments.text("project_path")?).await;
+        return agent_loop::answered(projects, caller, sealed, arguments.text("project_path")?)
+            .await;
     }
-    let here = Arc::clone(desk);
-    let stage = caller.work(move |work| begin(&here, &arguments, &work)).await?;
-    led::follow(desk, caller, stage).await
+    let here = Arc::clone(projects);
+    let stage = caller
+        .work(move |work| begin(&here, &arguments, &work))
+        .await?;
+    agent_loop::follow(projects, caller, stage).await
 }
 
-fn begin(desk: &Desk, arguments: &Arguments, work: &Work) -> Result<Stage, Failure> {
+fn begin(
+    projects: &Projects,
+    arguments: &CallArguments,
+    work: &CallWork,
+) -> Result<Stage, ToolFailure> {
     let id = arguments.required("item_id")?.to_owned();
-    let (project, ctx) = desk.project(arguments.text("project_path")?)?;
+    let (project, ctx) = projects.project(arguments.text("project_path")?)?;
     let ctx = work.equip(ctx);
     let inputs = arguments.object("parameters")?;
-    let effect = Effect::of(arguments)?;
+    let effect = CallEffect::of(arguments)?;
     let request = DirectiveRequest {
-        command: vec!["piton".to_owned(), "mcp".to_owned(), "run".to_owned(), redacted(&id)],
+        command: vec![
+            "piton".to_owned(),
+            "mcp".to_owned(),
+            "run".to_owned(),
+            redacted(&id),
+        ],
         id,
         inputs,
         words: Vec::new(),
         mode: mode(arguments)?,
-        options: RunOptions { ask: arguments.flag("ask")?, atomic: arguments.flag("atomic")?, ..RunOptions::default() },
+        options: RunOptions {
+            ask: arguments.flag("ask")?,
+            atomic: arguments.flag("atomic")?,
+            ..RunOptions::default()
+        },
         lock_timeout: PATIENCE,
         run: None,
         worker: Worker::Driver,
     };
-    let prepared = match Prepared::new(&ctx, &request) {
-        Err(err) if effect == Effect::Shown => return Err(explained(&ctx, &request, err).into()),
+    let prepared = match PreparedRun::new(&ctx, &request) {
+        Err(err) if effect == CallEffect::Shown => {
+            return Err(explained(&ctx, &request, err).into());
+        }
         prepared => prepared?,
     };
-    if effect == Effect::Shown {
-        return planned(&Answer::result(&preview(&ctx, &request, prepared))?).map(Stage::Told);
+    if let Some(confinement) = projects.confinement() {
+        require_confined(&ctx, confinement, &prepared)?;
+    }
+    if effect == CallEffect::Shown {
+        return planned(&ToolAnswer::result(&preview(&ctx, &request, prepared))?).map(Stage::Told);
     }
     let turn = lock(&project.turn);
     refuse_cancelled(work)?;
     project.remember();
-    prepared.notes().into_iter().for_each(|note| work.tell(note));
-    let stage = led::begin(&ctx, &request, prepared, work);
+    prepared
+        .notes()
+        .into_iter()
+        .for_each(|note| work.report(note));
+    let stage = agent_loop::begin(&ctx, &request, prepared, work);
     drop(turn);
     stage
 }
 
+/// Under `--as`, only that directive can be run, as it was when the server began.
+fn require_confined(
+    ctx: &Context,
+    confinement: &PinnedAuthority,
+    prepared: &PreparedRun,
+) -> Result<(), ToolFailure> {
+    match confinement.compare(ctx, prepared) {
+        RunOf::Same => Ok(()),
+        RunOf::Changed => {
+            let err = ConfinementError::Changed(confinement.id().to_owned());
+            Err(RunError::from(err).into())
+        }
+        RunOf::Other => Err(not_granted(confinement, prepared.label())),
+    }
+}
+
+/// The error for a directive that the server is not limited to.
+pub(super) fn not_granted(confinement: &PinnedAuthority, label: &str) -> ToolFailure {
+    let id = confinement.id();
+    let message =
+        format!("this server is limited to directive `{id}`, which does not run `{label}`");
+    ToolFailure::new(
+        ErrorTitle::PermissionDenied,
+        Code::PermissionDenied,
+        message,
+    )
+    .with_suggestion(format!("run `{id}`, or call the tools that it permits"))
+}
+
 /// The preview, with the fields that every answer has.
-fn planned(shown: &Answer) -> Result<Answer, Failure> {
+fn planned(shown: &ToolAnswer) -> Result<ToolAnswer, ToolFailure> {
     let mut told = json!({"action": "run", "status": "planned", "dry_run": true});
     if let (Value::Object(told), Value::Object(shown)) = (&mut told, &shown.value) {
         told.extend(shown.clone());
     }
-    Answer::result(&told)
+    ToolAnswer::result(&told)
 }
 
 /// Stops a call that was cancelled while it waited for its turn.
-pub(super) fn refuse_cancelled(work: &Work) -> Result<(), Failure> {
+pub(super) fn refuse_cancelled(work: &CallWork) -> Result<(), ToolFailure> {
     if work.stop.is_asked() {
-        return Err(Failure::new("Cancelled", Code::Interrupted, "the call was cancelled").with("status", "cancelled"));
+        return Err(ToolFailure::new(
+            ErrorTitle::Cancelled,
+            Code::Interrupted,
+            "the call was cancelled",
+        )
+        .with("status", "cancelled"));
     }
     Ok(())
 }

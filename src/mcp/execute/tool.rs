@@ -6,39 +6,47 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::directive::refuse_cancelled;
+use super::on_thread;
 use crate::checkpoint::secret::redacted;
 use crate::context::Context;
 use crate::error::Error;
-use crate::exec::call::Progress;
+use crate::exec::call::CallProgress;
 use crate::exec::supervisor::Supervisor;
 use crate::item::directive::CheckpointMode;
 use crate::item::finding::Strength;
 use crate::item::store::{ItemKind, ItemStore};
 use crate::item::wording::shown;
 use crate::journal::event::Event;
-use crate::mcp::answer::Answer;
-use crate::mcp::arguments::Arguments;
-use crate::mcp::call::{Answered, Caller, Reply, Work};
-use crate::mcp::desk::{Desk, lock};
-use crate::mcp::failure::Failure;
-use crate::policy::Authority;
+use crate::mcp::answer::ToolAnswer;
+use crate::mcp::arguments::CallArguments;
+use crate::mcp::call::{Answered, CallReply, CallWork, Caller};
+use crate::mcp::failure::ToolFailure;
+use crate::mcp::projects::{Projects, lock};
 use crate::problem::Code;
 use crate::run::error::RunError;
-use crate::run::tool::{self, Called, Planner, ToolCommand, ToolRequest, ToolResult, ToolStatus};
+use crate::run::error_titles::ErrorTitle;
+use crate::run::tool::{
+    self, Called, ToolCommand, ToolPlanner, ToolRequest, ToolResult, ToolStatus,
+};
 
 /// How long a call waits for another process that holds the lock: short enough that a person is
 /// told soon.
 pub(in crate::mcp) const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(super) async fn run(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
-    let desk = Arc::clone(desk);
-    caller.work(move |work| call(&desk, &arguments, &work)).await.map(Reply::Done)
+pub(super) async fn run(
+    projects: &Arc<Projects>,
+    arguments: CallArguments,
+    caller: &Caller,
+) -> Result<CallReply, ToolFailure> {
+    on_thread(projects, arguments, caller, call).await
 }
 
-fn call(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
+fn call(projects: &Projects, arguments: &CallArguments, work: &CallWork) -> Answered {
     let id = arguments.required("item_id")?.to_owned();
-    let of_tool = |failure: Failure| failure.with("tool_id", id.as_str());
-    let (project, ctx) = desk.project(arguments.text("project_path").map_err(of_tool)?).map_err(of_tool)?;
+    let of_tool = |failure: ToolFailure| failure.with("tool_id", id.as_str());
+    let (project, ctx) = projects
+        .project(arguments.text("project_path").map_err(of_tool)?)
+        .map_err(of_tool)?;
     let ctx = work.equip(ctx);
     let mode = mode(arguments).map_err(of_tool)?;
     let is_dry = arguments.flag("dry_run").map_err(of_tool)?;
@@ -51,14 +59,19 @@ fn call(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
     };
     if is_dry {
         let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-        let plan = authority(desk, &store).and_then(|authority| tool::plan(&ctx, &store, &request, &authority));
+        let plan = tool::plan(&ctx, &store, &request, &projects.authority());
         let plan = plan.map_err(|err| of_tool(err.into()))?;
-        return Answer::result(
+        return ToolAnswer::result(
             &json!({"tool_id": plan.invocation.id(), "action": "run", "status": "planned", "dry_run": true, "plan": plan}),
         );
     }
     let command = ToolCommand {
-        command: ["mcp", "execute", "tool"].iter().copied().chain([id]).map(redacted).collect(),
+        command: ["mcp", "execute", "tool"]
+            .iter()
+            .copied()
+            .chain([id])
+            .map(redacted)
+            .collect(),
         mode,
         lock_timeout: PATIENCE,
         ..ToolCommand::default()
@@ -67,8 +80,8 @@ fn call(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
     let _turn = lock(&project.turn);
     refuse_cancelled(work).map_err(of_tool)?;
     project.remember();
-    match perform(desk, &ctx, &request, &command, work) {
-        Ok(result) if result.status == ToolStatus::Success => Answer::result(&result),
+    match perform(projects, &ctx, &request, &command, work) {
+        Ok(result) if result.status == ToolStatus::Success => ToolAnswer::result(&result),
         Ok(result) => failed(&result),
         Err(err) => failed(&Error::from(err).as_tool_result(id)),
     }
@@ -76,7 +89,7 @@ fn call(desk: &Desk, arguments: &Arguments, work: &Work) -> Answered {
 
 /// A failed call, with the fields that every error has.
 fn failed(result: &ToolResult) -> Answered {
-    let mut answer = Answer::error(result)?;
+    let mut answer = ToolAnswer::error(result)?;
     if let Value::Object(value) = &mut answer.value {
         value.insert("item_type".to_owned(), json!(ItemKind::Tool));
         value.entry("suggestion").or_insert(Value::Null);
@@ -84,55 +97,64 @@ fn failed(result: &ToolResult) -> Answered {
     Ok(answer)
 }
 
-/// The permissions with which an agent calls tools.
-fn authority<'s>(desk: &'s Desk, store: &'s ItemStore) -> Result<Authority<'s>, RunError> {
-    tool::authority_of(store, desk.directive(), Authority::Agent)
-}
-
 fn perform(
-    desk: &Desk,
+    projects: &Projects,
     ctx: &Context,
     request: &ToolRequest,
     command: &ToolCommand,
-    work: &Work,
+    work: &CallWork,
 ) -> Result<ToolResult, RunError> {
     // Starting the supervisor takes as long as planning, so both run at the same time.
     let supervisor = Supervisor::start(&ctx.program);
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-    let authority = authority(desk, &store)?;
+    let authority = projects.authority();
     let plan = tool::plan(ctx, &store, request, &authority)?;
-    let planner = Planner { store: &store, authority: &authority };
+    let planner = ToolPlanner {
+        store: &store,
+        authority: &authority,
+    };
     let mut observer = |event: &Event| match event {
-        Event::StepStarted { name, .. } => work.tell(format!("{name} runs")),
-        Event::CallStarted { call, .. } => work.tell(format!("{} is called", call.tool())),
+        Event::StepStarted { name, .. } => work.report(format!("{name} runs")),
+        Event::CallStarted { call, .. } => work.report(format!("{} is called", call.tool())),
         _ => {}
     };
-    let mut listener = |progress: Progress<'_>| {
-        if let Progress::Preparing(text) = progress {
-            work.tell(text);
+    let mut listener = |progress: CallProgress<'_>| {
+        if let CallProgress::Preparing(text) = progress {
+            work.report(text);
         }
     };
     let supervisor = supervisor?;
-    match tool::perform(ctx, (&plan, planner), command, supervisor, &mut observer, &mut |_| {}, &mut listener)? {
+    match tool::perform(
+        ctx,
+        (&plan, planner),
+        command,
+        supervisor,
+        &mut observer,
+        &mut |_| {},
+        &mut listener,
+    )? {
         Called::Ended { result, .. } => Ok(*result),
         Called::CutOff { error, .. } => Err(error),
     }
 }
 
 /// The checkpoint mode of a call. An agent cannot disable checkpoints.
-pub(super) fn mode(arguments: &Arguments) -> Result<Option<CheckpointMode>, Failure> {
+pub(super) fn mode(arguments: &CallArguments) -> Result<Option<CheckpointMode>, ToolFailure> {
     match arguments.text("checkpoint")? {
         None => Ok(None),
         Some("auto") => Ok(Some(CheckpointMode::Auto)),
         Some("explicit") => Ok(Some(CheckpointMode::Explicit)),
-        Some("disabled") => Err(Failure::new(
-            "Permission denied",
+        Some("disabled") => Err(ToolFailure::new(
+            ErrorTitle::PermissionDenied,
             Code::PolicyLoosened,
             "only the settings of the project can turn checkpoints off",
         )
         .with_suggestion("use `auto` or `explicit`")),
-        Some(other) => Err(Failure::argument(format!("there is no checkpoint mode `{}`", shown(other)))
-            .with_suggestion("`checkpoint` is `auto` or `explicit`")),
+        Some(other) => Err(ToolFailure::argument(format!(
+            "there is no checkpoint mode `{}`",
+            shown(other)
+        ))
+        .with_suggestion("`checkpoint` is `auto` or `explicit`")),
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::agent_loop;
 use super::directive::refuse_cancelled;
-use super::led;
+use super::on_thread;
 use super::run::{as_dry, parameters, paths_of, unknown};
 use super::tool::PATIENCE;
 use crate::checkpoint::path::RepoPath;
@@ -13,101 +14,146 @@ use crate::context::Context;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::Event;
 use crate::journal::summary::RunSummary;
-use crate::mcp::answer::Answer;
-use crate::mcp::arguments::{Arguments, missing};
-use crate::mcp::call::{Caller, Reply};
-use crate::mcp::desk::{Desk, lock};
-use crate::mcp::failure::Failure;
-use crate::mcp::tale::Tale;
+use crate::mcp::answer::ToolAnswer;
+use crate::mcp::arguments::{CallArguments, missing};
+use crate::mcp::authoring::Authoring;
+use crate::mcp::call::{Answered, CallReply, CallWork, Caller};
+use crate::mcp::failure::ToolFailure;
+use crate::mcp::progress::RunProgress;
+use crate::mcp::projects::{Projects, lock};
 use crate::run::error::RunError;
-use crate::run::past::repo_paths;
+use crate::run::error_titles::ErrorTitle;
+use crate::run::pinned_authority::PinnedAuthority;
+use crate::run::project_history::repo_paths;
 use crate::run::session::{Observer, RunRequest};
-use crate::run::undo::{self, Action, Preview};
+use crate::run::undo::{self, UndoAction, UndoPreview};
 
 /// Undoes or redoes operations, or restores files to their state after a step.
-pub(super) async fn answer(desk: &Arc<Desk>, arguments: Arguments, caller: &Caller) -> Result<Reply, Failure> {
-    let desk = Arc::clone(desk);
-    let answer = caller.work(move |work| {
-        let name = arguments.text("action")?.unwrap_or("undo").to_owned();
-        let (project, ctx) = desk.project(arguments.text("project_path")?)?;
-        let ctx = work.equip(ctx);
-        let given = Given::of(&name, &arguments)?;
-        let wanted = given.wanted(&ctx)?;
-        let _turn = lock(&project.turn);
-        refuse_cancelled(&work)?;
-        let not_found = |err| unknown("Step not found", err);
-        if arguments.flag("dry_run")? {
-            let preview = wanted.preview(&ctx).map_err(not_found)?;
-            let status = if preview.has_conflicts() { "error" } else { "success" };
-            return Answer::result(&json!({"action": name, "status": status, "preview": preview})).map(as_dry);
-        }
-        project.remember();
-        let request = RunRequest {
-            command: vec!["piton".to_owned(), "mcp".to_owned(), name.clone()],
-            name: name.clone(),
-            mode: CheckpointMode::Auto,
-            lock_timeout: PATIENCE,
-            directive: None,
+pub(super) async fn answer(
+    projects: &Arc<Projects>,
+    arguments: CallArguments,
+    caller: &Caller,
+) -> Result<CallReply, ToolFailure> {
+    on_thread(projects, arguments, caller, reverse).await
+}
+
+fn reverse(projects: &Projects, arguments: &CallArguments, work: &CallWork) -> Answered {
+    let name = arguments.text("action")?.unwrap_or("undo").to_owned();
+    let (project, ctx) = projects.project(arguments.text("project_path")?)?;
+    let ctx = work.equip(ctx);
+    let given = UndoParameters::of(&name, arguments)?;
+    let wanted = given.wanted(&ctx)?;
+    let _turn = lock(&project.turn);
+    refuse_cancelled(work)?;
+    let not_found = |err| unknown(ErrorTitle::StepNotFound, err);
+    if arguments.flag("dry_run")? {
+        let preview = wanted.preview(&ctx).map_err(not_found)?;
+        let status = if preview.has_conflicts() {
+            "error"
+        } else {
+            "success"
         };
-        let mut tale = Tale::new(&work);
-        let done = wanted.perform(&ctx, &request, &mut |event: &Event| tale.event(event));
-        led::finished(&name, &done.map_err(not_found)?)
-    });
-    Ok(answer.await?.into())
+        return ToolAnswer::result(&json!({"action": name, "status": status, "preview": preview}))
+            .map(as_dry);
+    }
+    if projects.authoring() != Authoring::Allowed {
+        let preview = wanted.preview(&ctx).map_err(not_found)?;
+        projects.authoring().require_items_kept(&name, &preview)?;
+    }
+    project.remember();
+    let request = RunRequest {
+        command: vec!["piton".to_owned(), "mcp".to_owned(), name.clone()],
+        name: name.clone(),
+        mode: CheckpointMode::Auto,
+        lock_timeout: PATIENCE,
+        directive: None,
+    };
+    let mut progress = RunProgress::new(work);
+    let done = wanted.perform(
+        (&ctx, projects.confinement()),
+        &request,
+        &mut |event: &Event| progress.event(event),
+    );
+    agent_loop::finished(&name, &done.map_err(not_found)?)
 }
 
 /// The parameters of a call.
-enum Given {
-    Undo { step: Option<String>, run: Option<String>, to: Option<String> },
-    Redo { step: Option<String> },
-    Restore { step: String, paths: Vec<std::ffi::OsString> },
+enum UndoParameters {
+    Undo {
+        step: Option<String>,
+        run: Option<String>,
+        to: Option<String>,
+    },
+    Redo {
+        step: Option<String>,
+    },
+    Restore {
+        step: String,
+        paths: Vec<std::ffi::OsString>,
+    },
 }
 
-enum Wanted<'g> {
-    Action(Action<'g>),
+enum UndoOperation<'g> {
+    Action(UndoAction<'g>),
     Restore(&'g str, Vec<RepoPath>),
 }
 
-impl Given {
-    fn of(action: &str, arguments: &Arguments) -> Result<Self, Failure> {
-        let text = |parameters: &Arguments, name: &str| Ok::<_, Failure>(parameters.text(name)?.map(str::to_owned));
+impl UndoParameters {
+    fn of(action: &str, arguments: &CallArguments) -> Result<Self, ToolFailure> {
+        let text = |parameters: &CallArguments, name: &str| {
+            Ok::<_, ToolFailure>(parameters.text(name)?.map(str::to_owned))
+        };
         match action {
             "redo" => {
                 let parameters = parameters(arguments, &["step"])?;
-                Ok(Self::Redo { step: text(&parameters, "step")? })
+                Ok(Self::Redo {
+                    step: text(&parameters, "step")?,
+                })
             }
             "restore" => {
                 let parameters = parameters(arguments, &["step", "paths"])?;
                 let step = text(&parameters, "step")?.ok_or_else(|| missing("step"))?;
-                Ok(Self::Restore { step, paths: paths_of(&parameters)? })
+                Ok(Self::Restore {
+                    step,
+                    paths: paths_of(&parameters)?,
+                })
             }
             _ => {
                 let parameters = parameters(arguments, &["step", "run_id", "to"])?;
                 let (step, run) = (text(&parameters, "step")?, text(&parameters, "run_id")?);
                 let to = text(&parameters, "to")?;
-                if [&step, &run, &to].iter().filter(|given| given.is_some()).count() > 1 {
-                    return Err(Failure::argument("only one of `step`, `run_id` and `to` can be meant"));
+                if [&step, &run, &to]
+                    .iter()
+                    .filter(|given| given.is_some())
+                    .count()
+                    > 1
+                {
+                    return Err(ToolFailure::argument(
+                        "only one of `step`, `run_id` and `to` can be meant",
+                    ));
                 }
                 Ok(Self::Undo { step, run, to })
             }
         }
     }
 
-    fn wanted(&self, ctx: &Context) -> Result<Wanted<'_>, Failure> {
+    fn wanted(&self, ctx: &Context) -> Result<UndoOperation<'_>, ToolFailure> {
         Ok(match self {
-            Self::Undo { step: Some(step), .. } => Wanted::Action(Action::UndoNamed(step)),
-            Self::Undo { run: Some(run), .. } => Wanted::Action(Action::UndoRun(run)),
-            Self::Undo { to: Some(to), .. } => Wanted::Action(Action::UndoTo(to)),
-            Self::Undo { .. } => Wanted::Action(Action::Undo),
-            Self::Redo { step: Some(step) } => Wanted::Action(Action::RedoNamed(step)),
-            Self::Redo { step: None } => Wanted::Action(Action::Redo),
-            Self::Restore { step, paths } => Wanted::Restore(step, repo_paths(ctx, paths)?),
+            Self::Undo {
+                step: Some(step), ..
+            } => UndoOperation::Action(UndoAction::UndoNamed(step)),
+            Self::Undo { run: Some(run), .. } => UndoOperation::Action(UndoAction::UndoRun(run)),
+            Self::Undo { to: Some(to), .. } => UndoOperation::Action(UndoAction::UndoTo(to)),
+            Self::Undo { .. } => UndoOperation::Action(UndoAction::Undo),
+            Self::Redo { step: Some(step) } => UndoOperation::Action(UndoAction::RedoNamed(step)),
+            Self::Redo { step: None } => UndoOperation::Action(UndoAction::Redo),
+            Self::Restore { step, paths } => UndoOperation::Restore(step, repo_paths(ctx, paths)?),
         })
     }
 }
 
-impl Wanted<'_> {
-    fn preview(&self, ctx: &Context) -> Result<Preview, RunError> {
+impl UndoOperation<'_> {
+    fn preview(&self, ctx: &Context) -> Result<UndoPreview, RunError> {
         match self {
             Self::Action(action) => undo::preview(ctx, *action),
             Self::Restore(step, paths) => undo::preview_restore(ctx, step, paths),
@@ -116,13 +162,15 @@ impl Wanted<'_> {
 
     fn perform(
         &self,
-        ctx: &Context,
+        (ctx, within): (&Context, Option<&PinnedAuthority>),
         request: &RunRequest,
         observer: &mut Observer<'_>,
     ) -> Result<RunSummary, RunError> {
         match self {
-            Self::Action(action) => undo::perform(ctx, *action, request, observer),
-            Self::Restore(step, paths) => undo::restore(ctx, step, paths, request, observer),
+            Self::Action(action) => undo::perform(ctx, *action, request, within, observer),
+            Self::Restore(step, paths) => {
+                undo::restore(ctx, step, paths, request, within, observer)
+            }
         }
     }
 }

@@ -14,8 +14,8 @@ pub struct HttpOptions {
     /// Port 0 selects any free port.
     pub address: SocketAddr,
     /// Which machines may connect.
-    pub reach: Reach,
-    pub access: Access,
+    pub reach: ListenReach,
+    pub access: ClientAccess,
     /// Host names that requests may use, besides `localhost` and its addresses.
     pub allowed_hosts: Vec<String>,
     /// Origins of web pages that may send requests, besides the server's own, e.g.
@@ -25,7 +25,7 @@ pub struct HttpOptions {
 
 /// Which machines may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum ListenReach {
     Loopback,
     /// Any machine. The traffic is not encrypted.
     Anywhere,
@@ -33,15 +33,15 @@ pub enum Reach {
 
 /// What a client must present.
 #[derive(Clone, Debug)]
-pub enum Access {
-    Token(Token),
+pub enum ClientAccess {
+    Token(AccessToken),
     /// Nothing. Only on this machine, for tests of the protocol.
     Open,
 }
 
 /// A secret token; only its hash is kept.
 #[derive(Clone)]
-pub struct Token {
+pub struct AccessToken {
     digest: [u8; 32],
 }
 
@@ -56,7 +56,10 @@ pub enum HttpError {
     #[error("the token is not usable: at least {MIN_TOKEN} visible ASCII characters are needed")]
     Token,
     #[error("cannot listen on `{address}`: {source}")]
-    Bind { address: SocketAddr, source: io::Error },
+    Bind {
+        address: SocketAddr,
+        source: io::Error,
+    },
     #[error("cannot listen for signals: {0}")]
     Signals(io::Error),
 }
@@ -74,10 +77,14 @@ impl Explain for HttpError {
 
     fn hint(&self) -> Option<Hint> {
         match self {
-            Self::NotLoopback { .. } => Some("listen on `127.0.0.1`, or say that other machines may connect".into()),
+            Self::NotLoopback { .. } => {
+                Some("listen on `127.0.0.1`, or say that other machines may connect".into())
+            }
             Self::Open { .. } => Some("require a token, or listen on `127.0.0.1`".into()),
             Self::Token => Some("make one with `openssl rand -hex 32`".into()),
-            Self::Bind { .. } => Some("another program may listen there; port 0 takes any that is free".into()),
+            Self::Bind { .. } => {
+                Some("another program may listen there; port 0 takes any that is free".into())
+            }
             Self::Signals(_) => None,
         }
     }
@@ -85,11 +92,11 @@ impl Explain for HttpError {
 
 impl HttpOptions {
     /// Serves this machine only, with a token.
-    pub fn new(address: SocketAddr, token: Token) -> Self {
+    pub fn new(address: SocketAddr, token: AccessToken) -> Self {
         Self {
             address,
-            reach: Reach::Loopback,
-            access: Access::Token(token),
+            reach: ListenReach::Loopback,
+            access: ClientAccess::Token(token),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
         }
@@ -102,9 +109,9 @@ impl HttpOptions {
             return Ok(());
         }
         match (self.reach, &self.access) {
-            (Reach::Loopback, _) => Err(HttpError::NotLoopback { address }),
-            (Reach::Anywhere, Access::Open) => Err(HttpError::Open { address }),
-            (Reach::Anywhere, Access::Token(_)) => Ok(()),
+            (ListenReach::Loopback, _) => Err(HttpError::NotLoopback { address }),
+            (ListenReach::Anywhere, ClientAccess::Open) => Err(HttpError::Open { address }),
+            (ListenReach::Anywhere, ClientAccess::Token(_)) => Ok(()),
         }
     }
 
@@ -121,46 +128,61 @@ impl HttpOptions {
     /// The accepted origins: the server's own and the configured ones.
     pub(super) fn origins(&self, address: SocketAddr) -> Vec<String> {
         let port = address.port();
-        let own =
-            [format!("http://localhost:{port}"), format!("http://127.0.0.1:{port}"), format!("http://[::1]:{port}")];
-        own.into_iter().chain(self.allowed_origins.iter().cloned()).collect()
+        let own = [
+            format!("http://localhost:{port}"),
+            format!("http://127.0.0.1:{port}"),
+            format!("http://[::1]:{port}"),
+        ];
+        own.into_iter()
+            .chain(self.allowed_origins.iter().cloned())
+            .collect()
     }
 }
 
-impl Access {
+impl ClientAccess {
     /// Whether an `Authorization` header grants access.
     pub(super) fn admits(&self, authorization: Option<&[u8]>) -> bool {
         match self {
             Self::Open => true,
-            Self::Token(token) => authorization.and_then(bearer).is_some_and(|shown| token.is(shown)),
+            Self::Token(token) => authorization
+                .and_then(bearer)
+                .is_some_and(|shown| token.is(shown)),
         }
     }
 }
 
-impl Token {
+impl AccessToken {
     /// Checks that a secret is usable as a token.
     pub fn parse(secret: &str) -> Result<Self, HttpError> {
         if secret.len() < MIN_TOKEN || !secret.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(HttpError::Token);
         }
-        Ok(Self { digest: Sha256::digest(secret.as_bytes()).into() })
+        Ok(Self {
+            digest: Sha256::digest(secret.as_bytes()).into(),
+        })
     }
 
     /// Compares in constant time: only digests are compared, and always completely.
     fn is(&self, shown: &[u8]) -> bool {
         let shown: [u8; 32] = Sha256::digest(shown).into();
-        self.digest.iter().zip(shown).fold(0, |differing, (own, other)| differing | (own ^ other)) == 0
+        self.digest
+            .iter()
+            .zip(shown)
+            .fold(0, |differing, (own, other)| differing | (own ^ other))
+            == 0
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Token(…)")
+        f.write_str("AccessToken(…)")
     }
 }
 
 /// The token of a `Bearer` header.
 fn bearer(header: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = header.split_at_checked("Bearer ".len())?;
-    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+    scheme
+        .eq_ignore_ascii_case(b"Bearer ")
+        .then(|| token.trim_ascii())
 }

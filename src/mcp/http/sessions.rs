@@ -29,7 +29,10 @@ impl Sessions {
         config.keep_alive = None;
         let mut manager = LocalSessionManager::default();
         manager.session_config = config;
-        Self { manager: Arc::new(manager), used: Mutex::default() }
+        Self {
+            manager: Arc::new(manager),
+            used: Mutex::default(),
+        }
     }
 
     pub(super) fn manager(&self) -> Arc<LocalSessionManager> {
@@ -47,7 +50,10 @@ impl Sessions {
 
     /// Records a new session.
     pub(super) fn add(&self, id: &str) {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(id.into(), Instant::now());
+        self.used
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id.into(), Instant::now());
     }
 
     /// Returns true if there is room for one more session, closing the least recently used one if
@@ -61,7 +67,8 @@ impl Sessions {
             let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
             used.retain(|id, _| existing.contains(id));
             let idle = used.iter().filter(|(_, last)| last.elapsed() > RECENT);
-            idle.min_by_key(|(_, last)| **last).map(|(id, _)| id.clone())
+            idle.min_by_key(|(_, last)| **last)
+                .map(|(id, _)| id.clone())
         };
         match oldest {
             Some(id) => self.manager.close_session(&id).await.is_ok(),

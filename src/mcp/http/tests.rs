@@ -9,7 +9,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::sessions::MAX_SESSIONS;
-use super::{Access, HttpError, HttpOptions, MAX_BODY, Reach, Token, serve_until};
+use super::{
+    AccessToken, ClientAccess, HttpError, HttpOptions, ListenReach, MAX_BODY, serve_until,
+};
 use crate::mcp::stack::Stack;
 use crate::mcp::stdio::tests::Probe;
 
@@ -27,7 +29,7 @@ impl Server {
     }
 
     async fn start_with(grace: Duration) -> Self {
-        let token = Token::parse(SECRET).expect("long enough");
+        let token = AccessToken::parse(SECRET).expect("long enough");
         let options = HttpOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)), token);
         let stop = CancellationToken::new();
         let (ready, address) = tokio::sync::oneshot::channel();
@@ -36,7 +38,11 @@ impl Server {
             let said = |address| ready.send(address).expect("heard");
             serve_until(Arc::new(Stack::new(Probe)), &options, said, asked, grace).await
         });
-        Self { address: address.await.expect("listening"), stop, served }
+        Self {
+            address: address.await.expect("listening"),
+            stop,
+            served,
+        }
     }
 
     /// Sends text as it is and reads until the server closes the connection.
@@ -46,7 +52,9 @@ impl Server {
         let _ = stream.write_all(text).await;
         let mut answer = Vec::new();
         let reading = stream.read_to_end(&mut answer);
-        let _ = tokio::time::timeout(Duration::from_mins(1), reading).await.expect("an answer");
+        let _ = tokio::time::timeout(Duration::from_mins(1), reading)
+            .await
+            .expect("an answer");
         String::from_utf8_lossy(&answer).into_owned()
     }
 
@@ -71,12 +79,19 @@ impl Server {
     async fn session(&self) -> String {
         let answer = self.post(&[AUTHORIZED], &hello()).await;
         assert_eq!(status(&answer), 200, "{answer}");
-        let line = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session");
+        let line = answer
+            .lines()
+            .find_map(|line| line.strip_prefix("mcp-session-id: "))
+            .expect("a session");
         line.trim().to_owned()
     }
 
     async fn call(&self, session: &str, tool: &str) -> String {
-        let headers = [AUTHORIZED, ("Mcp-Session-Id", session), ("MCP-Protocol-Version", "2025-11-25")];
+        let headers = [
+            AUTHORIZED,
+            ("Mcp-Session-Id", session),
+            ("MCP-Protocol-Version", "2025-11-25"),
+        ];
         self.post(&headers, &call(tool)).await
     }
 
@@ -107,13 +122,21 @@ fn call(tool: &str) -> String {
 }
 
 fn status(answer: &str) -> u16 {
-    answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_else(|| panic!("no answer: {answer:?}"))
+    answer
+        .split(' ')
+        .nth(1)
+        .and_then(|code| code.parse().ok())
+        .unwrap_or_else(|| panic!("no answer: {answer:?}"))
 }
 
 /// The last message of an event stream.
 fn message(answer: &str) -> Value {
-    let data = answer.lines().filter_map(|line| line.strip_prefix("data: ")).next_back();
-    data.and_then(|data| serde_json::from_str(data).ok()).unwrap_or_else(|| panic!("no message: {answer}"))
+    let data = answer
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .next_back();
+    data.and_then(|data| serde_json::from_str(data).ok())
+        .unwrap_or_else(|| panic!("no message: {answer}"))
 }
 
 #[tokio::test]
@@ -129,13 +152,29 @@ async fn requests_without_the_token_are_refused() {
         Some("Bearer"),
         Some(""),
     ] {
-        let headers: Vec<(&str, &str)> = header.iter().map(|value| ("Authorization", *value)).collect();
+        let headers: Vec<(&str, &str)> = header
+            .iter()
+            .map(|value| ("Authorization", *value))
+            .collect();
         let answer = server.post(&headers, &hello()).await;
         assert_eq!(status(&answer), 401, "{header:?}: {answer}");
-        assert!(answer.contains("\r\nwww-authenticate: Bearer\r\n"), "{answer}");
+        assert!(
+            answer.contains("\r\nwww-authenticate: Bearer\r\n"),
+            "{answer}"
+        );
         assert!(!answer.contains("horse"), "{answer}");
     }
-    assert_eq!(status(&server.post(&[("Authorization", "bearer correct-horse-battery")], &hello()).await), 200);
+    assert_eq!(
+        status(
+            &server
+                .post(
+                    &[("Authorization", "bearer correct-horse-battery")],
+                    &hello()
+                )
+                .await
+        ),
+        200
+    );
     server.end().await;
 }
 
@@ -161,18 +200,33 @@ async fn unknown_origins_and_hosts_are_refused() {
 #[tokio::test]
 async fn other_paths_large_bodies_and_garbage_are_refused() {
     let server = Server::start().await;
-    let answer = server.raw(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
+    let answer = server
+        .raw(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .await;
     assert_eq!(status(&answer), 404);
     let answer = server.post(&[AUTHORIZED], &"x".repeat(MAX_BODY + 1)).await;
     assert_eq!(status(&answer), 413);
     let answer = server.post(&[AUTHORIZED], "not json").await;
     assert!((400..500).contains(&status(&answer)), "{answer}");
-    let answer = server.raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 nonsense\r\n\r\n").await;
+    let answer = server
+        .raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 nonsense\r\n\r\n")
+        .await;
     assert!(answer.is_empty() || status(&answer) == 400, "{answer}");
-    let answer = server.raw(format!("GET /mcp HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(1024 * 1024)).as_bytes()).await;
+    let answer = server
+        .raw(
+            format!(
+                "GET /mcp HTTP/1.1\r\nX: {}\r\n\r\n",
+                "x".repeat(1024 * 1024)
+            )
+            .as_bytes(),
+        )
+        .await;
     assert!(answer.is_empty() || status(&answer) == 431, "{answer}");
     let session = server.session().await;
-    assert_eq!(message(&server.call(&session, "any").await)["result"]["content"][0]["text"], "done");
+    assert_eq!(
+        message(&server.call(&session, "any").await)["result"]["content"][0]["text"],
+        "done"
+    );
     server.end().await;
 }
 
@@ -191,7 +245,10 @@ async fn clients_that_never_finish_their_request_do_not_keep_others_out() {
         slow.push(stream);
     }
     let session = server.session().await;
-    assert_eq!(message(&server.call(&session, "any").await)["result"]["content"][0]["text"], "done");
+    assert_eq!(
+        message(&server.call(&session, "any").await)["result"]["content"][0]["text"],
+        "done"
+    );
     drop(slow);
     server.end().await;
 }
@@ -200,7 +257,10 @@ async fn clients_that_never_finish_their_request_do_not_keep_others_out() {
 async fn both_eras_are_served() {
     let server = Server::start().await;
     let session = server.session().await;
-    assert_eq!(message(&server.call(&session, "any").await)["result"]["content"][0]["text"], "done");
+    assert_eq!(
+        message(&server.call(&session, "any").await)["result"]["content"][0]["text"],
+        "done"
+    );
     let answer = server.call("no-such-session", "any").await;
     assert_eq!(status(&answer), 404);
 
@@ -209,9 +269,14 @@ async fn both_eras_are_served() {
         "io.modelcontextprotocol/clientCapabilities": {},
     });
     let params = json!({ "_meta": meta, "name": "any", "arguments": {} });
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string();
-    let headers =
-        [AUTHORIZED, ("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call"), ("Mcp-Name", "any")];
+    let body =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }).to_string();
+    let headers = [
+        AUTHORIZED,
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "any"),
+    ];
     let answer = server.post(&headers, &body).await;
     assert_eq!(status(&answer), 200, "{answer}");
     assert!(answer.contains("\"done\""), "{answer}");
@@ -229,7 +294,10 @@ async fn too_many_sessions_are_refused_until_one_ends() {
     assert_eq!(status(&answer), 503, "{answer}");
     assert!(answer.contains("\r\nretry-after: 60\r\n"), "{answer}");
     // Existing sessions are still served.
-    assert_eq!(message(&server.call(&first, "any").await)["result"]["content"][0]["text"], "done");
+    assert_eq!(
+        message(&server.call(&first, "any").await)["result"]["content"][0]["text"],
+        "done"
+    );
     let bye = format!(
         "DELETE /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {SECRET}\r\n\
          Mcp-Session-Id: {first}\r\n\r\n"
@@ -243,8 +311,14 @@ async fn too_many_sessions_are_refused_until_one_ends() {
 async fn a_panic_is_answered_over_http_too() {
     let server = Server::start().await;
     let session = server.session().await;
-    assert_eq!(message(&server.call(&session, "panic").await)["result"]["isError"], true);
-    assert_eq!(message(&server.call(&session, "any").await)["result"]["content"][0]["text"], "done");
+    assert_eq!(
+        message(&server.call(&session, "panic").await)["result"]["isError"],
+        true
+    );
+    assert_eq!(
+        message(&server.call(&session, "any").await)["result"]["content"][0]["text"],
+        "done"
+    );
     server.end().await;
 }
 
@@ -274,20 +348,42 @@ async fn a_call_that_does_not_end_is_cancelled_after_the_grace_period() {
 
 #[tokio::test]
 async fn other_machines_may_connect_only_when_that_is_allowed() {
-    let token = Token::parse(SECRET).expect("long enough");
+    let token = AccessToken::parse(SECRET).expect("long enough");
     let options = HttpOptions::new(SocketAddr::from(([0, 0, 0, 0], 0)), token);
-    assert!(matches!(options.check(), Err(HttpError::NotLoopback { .. })));
-    assert!(HttpOptions { reach: Reach::Anywhere, ..options.clone() }.check().is_ok());
-    let open = HttpOptions { reach: Reach::Anywhere, access: Access::Open, ..options };
+    assert!(matches!(
+        options.check(),
+        Err(HttpError::NotLoopback { .. })
+    ));
+    assert!(
+        HttpOptions {
+            reach: ListenReach::Anywhere,
+            ..options.clone()
+        }
+        .check()
+        .is_ok()
+    );
+    let open = HttpOptions {
+        reach: ListenReach::Anywhere,
+        access: ClientAccess::Open,
+        ..options
+    };
     assert!(matches!(open.check(), Err(HttpError::Open { .. })));
 }
 
 #[test]
 fn a_token_is_long_enough_and_never_shown() {
-    for secret in ["", "short", "has a space in it......", "has\na line in it......", "ünïcödé-ünïcödé-ünïcödé"]
-    {
-        assert!(matches!(Token::parse(secret), Err(HttpError::Token)), "{secret}");
+    for secret in [
+        "",
+        "short",
+        "has a space in it......",
+        "has\na line in it......",
+        "ünïcödé-ünïcödé-ünïcödé",
+    ] {
+        assert!(
+            matches!(AccessToken::parse(secret), Err(HttpError::Token)),
+            "{secret}"
+        );
     }
-    let token = Token::parse(SECRET).expect("long enough");
-    assert_eq!(format!("{token:?}"), "Token(…)");
+    let token = AccessToken::parse(SECRET).expect("long enough");
+    assert_eq!(format!("{token:?}"), "AccessToken(…)");
 }

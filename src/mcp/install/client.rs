@@ -15,7 +15,7 @@ pub enum Client {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum InstallScope {
     /// The settings of a project, for everyone who works on it.
     Project,
     /// The settings of a user, for all projects.
@@ -23,7 +23,13 @@ pub enum Scope {
 }
 
 impl Client {
-    pub const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::Cursor, Self::Vscode, Self::Gemini];
+    pub const ALL: [Self; 5] = [
+        Self::Claude,
+        Self::Codex,
+        Self::Cursor,
+        Self::Vscode,
+        Self::Gemini,
+    ];
 
     /// The name in commands.
     pub fn name(self) -> &'static str {
@@ -48,9 +54,13 @@ impl Client {
     }
 
     /// The default scope: the settings that a team shares, where that is usual.
-    pub fn usual_scope(self) -> Scope {
+    pub fn usual_scope(self) -> InstallScope {
         // Codex reads project settings only after the user has trusted the project.
-        if self == Self::Codex { Scope::User } else { Scope::Project }
+        if self == Self::Codex {
+            InstallScope::User
+        } else {
+            InstallScope::Project
+        }
     }
 
     /// The key that holds the servers.
@@ -82,36 +92,44 @@ impl Client {
     }
 
     /// The settings file; none without a home folder.
-    pub(super) fn settings(self, scope: Scope, ctx: &Context) -> Option<PathBuf> {
-        let below = |variable: &str| ctx.environment.find(variable).filter(|it| !it.is_empty()).map(PathBuf::from);
+    pub(super) fn settings(self, scope: InstallScope, ctx: &Context) -> Option<PathBuf> {
+        let below = |variable: &str| {
+            ctx.environment
+                .find(variable)
+                .filter(|it| !it.is_empty())
+                .map(PathBuf::from)
+        };
         let home = || ctx.home.clone();
         match (scope, self) {
-            (Scope::Project, Self::Claude) => Some(ctx.root.join(".mcp.json")),
-            (Scope::Project, Self::Codex) => Some(ctx.root.join(".codex/config.toml")),
-            (Scope::Project, Self::Cursor) => Some(ctx.root.join(".cursor/mcp.json")),
-            (Scope::Project, Self::Vscode) => Some(ctx.root.join(".vscode/mcp.json")),
-            (Scope::Project, Self::Gemini) => Some(ctx.root.join(".gemini/settings.json")),
-            (Scope::User, Self::Claude) => {
-                below("CLAUDE_CONFIG_DIR").or_else(home).map(|folder| folder.join(".claude.json"))
-            }
-            (Scope::User, Self::Codex) => {
+            (InstallScope::Project, Self::Claude) => Some(ctx.root.join(".mcp.json")),
+            (InstallScope::Project, Self::Codex) => Some(ctx.root.join(".codex/config.toml")),
+            (InstallScope::Project, Self::Cursor) => Some(ctx.root.join(".cursor/mcp.json")),
+            (InstallScope::Project, Self::Vscode) => Some(ctx.root.join(".vscode/mcp.json")),
+            (InstallScope::Project, Self::Gemini) => Some(ctx.root.join(".gemini/settings.json")),
+            (InstallScope::User, Self::Claude) => below("CLAUDE_CONFIG_DIR")
+                .or_else(home)
+                .map(|folder| folder.join(".claude.json")),
+            (InstallScope::User, Self::Codex) => {
                 let folder = below("CODEX_HOME").or_else(|| home().map(|home| home.join(".codex")));
                 folder.map(|folder| folder.join("config.toml"))
             }
-            (Scope::User, Self::Cursor) => home().map(|home| home.join(".cursor/mcp.json")),
-            (Scope::User, Self::Gemini) => home().map(|home| home.join(".gemini/settings.json")),
-            (Scope::User, Self::Vscode) if cfg!(target_os = "macos") => {
+            (InstallScope::User, Self::Cursor) => home().map(|home| home.join(".cursor/mcp.json")),
+            (InstallScope::User, Self::Gemini) => {
+                home().map(|home| home.join(".gemini/settings.json"))
+            }
+            (InstallScope::User, Self::Vscode) if cfg!(target_os = "macos") => {
                 home().map(|home| home.join("Library/Application Support/Code/User/mcp.json"))
             }
-            (Scope::User, Self::Vscode) => {
-                let folder = below("XDG_CONFIG_HOME").or_else(|| home().map(|home| home.join(".config")));
+            (InstallScope::User, Self::Vscode) => {
+                let folder =
+                    below("XDG_CONFIG_HOME").or_else(|| home().map(|home| home.join(".config")));
                 folder.map(|folder| folder.join("Code/User/mcp.json"))
             }
         }
     }
 }
 
-impl Scope {
+impl InstallScope {
     /// The name in commands.
     pub fn name(self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{InstallError, Scope};
+use super::{InstallError, InstallScope};
 use crate::item::source::{Unread, leaves, read_bytes};
 
 /// The largest file that is read. Some clients keep their history in the same file.
@@ -17,7 +17,10 @@ const MOST: u64 = 64 * 1024 * 1024;
 
 /// The text of a file; none if it does not exist.
 pub(super) fn read(file: &Path) -> Result<Option<String>, InstallError> {
-    let unclear = |problem: String| InstallError::Unclear { file: file.to_path_buf(), problem };
+    let unclear = |problem: String| InstallError::Unclear {
+        file: file.to_path_buf(),
+        problem,
+    };
     match read_bytes(file, MOST) {
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) => Ok(Some(text)),
@@ -42,8 +45,16 @@ pub(super) fn require_inside(file: &Path, root: &Path) -> Result<(), InstallErro
 }
 
 /// Replaces the text that was read before.
-pub(super) fn replace(file: &Path, old: Option<&str>, new: &str, scope: Scope) -> Result<(), InstallError> {
-    let unwritable = |source| InstallError::Unwritable { file: file.to_path_buf(), source };
+pub(super) fn replace(
+    file: &Path,
+    old: Option<&str>,
+    new: &str,
+    scope: InstallScope,
+) -> Result<(), InstallError> {
+    let unwritable = |source| InstallError::Unwritable {
+        file: file.to_path_buf(),
+        source,
+    };
     let target = fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf());
     let mode = match fs::metadata(&target) {
         Ok(found) if found.permissions().readonly() => return Err(InstallError::ReadOnly(target)),
@@ -53,9 +64,16 @@ pub(super) fn replace(file: &Path, old: Option<&str>, new: &str, scope: Scope) -
     let folder = target.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(folder).map_err(unwritable)?;
     // User settings may hold secrets of other servers. Project settings are ordinary files.
-    let fresh = Permissions::from_mode(if scope == Scope::User { 0o600 } else { 0o666 });
+    let fresh = Permissions::from_mode(if scope == InstallScope::User {
+        0o600
+    } else {
+        0o666
+    });
     let prepared = || -> io::Result<tempfile::NamedTempFile> {
-        let mut draft = tempfile::Builder::new().permissions(fresh).prefix(".piton-").tempfile_in(folder)?;
+        let mut draft = tempfile::Builder::new()
+            .permissions(fresh)
+            .prefix(".piton-")
+            .tempfile_in(folder)?;
         draft.write_all(new.as_bytes())?;
         if let Some(mode) = mode {
             draft.as_file().set_permissions(mode)?;
@@ -70,12 +88,16 @@ pub(super) fn replace(file: &Path, old: Option<&str>, new: &str, scope: Scope) -
     if read(file)?.as_deref() != old {
         return Err(InstallError::Changed(file.to_path_buf()));
     }
-    draft.persist(&target).map_err(|err| unwritable(err.error))?;
+    draft
+        .persist(&target)
+        .map_err(|err| unwritable(err.error))?;
     Ok(())
 }
 
 /// The first dangling symbolic link on the path.
 fn dangling(file: &Path) -> Option<PathBuf> {
-    let link = file.ancestors().find(|part| fs::symlink_metadata(part).is_ok())?;
+    let link = file
+        .ancestors()
+        .find(|part| fs::symlink_metadata(part).is_ok())?;
     fs::metadata(link).is_err().then(|| link.to_path_buf())
 }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The running calls, each with its cancellation token.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct RunningCalls {
     tokens: Mutex<Tokens>,
     /// Notified when the last call has ended.
     ended: Notify,
@@ -23,18 +23,21 @@ struct Tokens {
 
 /// Guard of a running call.
 #[derive(Debug)]
-pub(super) struct Call<'a> {
-    calls: &'a Calls,
+pub(super) struct RunningCall<'a> {
+    calls: &'a RunningCalls,
     number: u64,
 }
 
-impl Calls {
-    pub(super) fn begin(&self, token: &CancellationToken) -> Call<'_> {
+impl RunningCalls {
+    pub(super) fn begin(&self, token: &CancellationToken) -> RunningCall<'_> {
         let mut tokens = self.tokens();
         tokens.last += 1;
         let number = tokens.last;
         tokens.by_number.insert(number, token.clone());
-        Call { calls: self, number }
+        RunningCall {
+            calls: self,
+            number,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -68,7 +71,7 @@ impl Calls {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for RunningCall<'_> {
     fn drop(&mut self) {
         let mut tokens = self.calls.tokens();
         tokens.by_number.remove(&self.number);

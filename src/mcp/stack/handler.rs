@@ -3,16 +3,20 @@
 //! Requests that may take long (calls, lists, reads) count against the limit. Handshakes, pings and
 //! task requests do not, so a busy server still answers pings and can be told to stop.
 
-#![expect(deprecated, reason = "clients of 2025-11-25 still subscribe to resources and set log levels")]
+#![expect(
+    deprecated,
+    reason = "clients of 2025-11-25 still subscribe to resources and set log levels"
+)]
 
 use std::borrow::Cow;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, CompleteRequestParams,
-    CompleteResult, CustomNotification, CustomRequest, CustomResult, DiscoverResult, GetPromptRequestParams,
-    GetPromptResponse, GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
+    CompleteRequestParams, CompleteResult, CustomNotification, CustomRequest, CustomResult,
+    DiscoverResult, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
+    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerConfig,
     SetLevelRequestMethod, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
     UnsubscribeRequestParams, UpdateTaskParams,
 };
@@ -117,7 +121,10 @@ impl<H: ServerHandler> ServerHandler for Stack<H> {
         // rmcp reports a known method with invalid parameters as an unknown method.
         let method = request.method.as_str();
         if METHODS.contains(&method) || (LEGACY_METHODS.contains(&method) && !is_modern(&context)) {
-            let message = format!("the parameters of `{}` are missing or do not have its shape", request.method);
+            let message = format!(
+                "the parameters of `{}` are missing or do not have its shape",
+                request.method
+            );
             return Err(ErrorData::invalid_params(message, None));
         }
         let _call = self.begin(&context.ct)?;
@@ -155,7 +162,10 @@ impl<H: ServerHandler> ServerHandler for Stack<H> {
         }
     }
 
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
         attempted(|| self.handler.accepted_subscription_filter(requested))
     }
 
@@ -163,7 +173,10 @@ impl<H: ServerHandler> ServerHandler for Stack<H> {
         attempted(|| self.handler.get_tool(name))
     }
 
-    fn negotiate_initialize(&self, request: &InitializeRequestParams) -> Result<InitializeResult, ErrorData> {
+    fn negotiate_initialize(
+        &self,
+        request: &InitializeRequestParams,
+    ) -> Result<InitializeResult, ErrorData> {
         self.handler.negotiate_initialize(request)
     }
 
@@ -177,7 +190,9 @@ impl<H: ServerHandler> ServerHandler for Stack<H> {
 }
 
 fn is_modern(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+    context
+        .protocol_version()
+        .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
 }
 
 /// The requests that a server knows.
@@ -198,5 +213,10 @@ const METHODS: [&str; 13] = [
 ];
 
 /// Requests that only 2025-11-25 clients send.
-const LEGACY_METHODS: [&str; 5] =
-    ["ping", "initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
+const LEGACY_METHODS: [&str; 5] = [
+    "ping",
+    "initialize",
+    "logging/setLevel",
+    "resources/subscribe",
+    "resources/unsubscribe",
+];

@@ -16,7 +16,8 @@ use serde_json::json;
 use crate::item::wording;
 use crate::problem::Code;
 
-const SUGGESTION: &str = "this is a bug: please report it; the server goes on, and other calls are not affected";
+const SUGGESTION: &str =
+    "this is a bug: please report it; the server goes on, and other calls are not affected";
 
 /// The message of a panic.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,14 +25,19 @@ pub(super) struct Panic(String);
 
 impl Panic {
     fn of(payload: &(dyn Any + Send)) -> Self {
-        let words =
-            payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let words = payload
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
         Self(wording::shown(words.unwrap_or("it did not say why")))
     }
 
     /// The answer to a request that is not a tool call.
     pub(super) fn into_error(self) -> ErrorData {
-        ErrorData::internal_error(format!("the server panicked: {}", self.0), Some(json!({ "suggestion": SUGGESTION })))
+        ErrorData::internal_error(
+            format!("the server panicked: {}", self.0),
+            Some(json!({ "suggestion": SUGGESTION })),
+        )
     }
 
     /// The answer to a tool call, in the same shape as every failed call.
@@ -52,12 +58,14 @@ impl Panic {
 /// Awaits a future and catches its panic.
 pub(super) async fn caught<F: Future>(future: F) -> Result<F::Output, Panic> {
     let mut future = pin!(future);
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-        Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-        Ok(Poll::Pending) => Poll::Pending,
-        // A future that has panicked must not be polled again.
-        Err(payload) => Poll::Ready(Err(Panic::of(payload.as_ref()))),
-    })
+    poll_fn(
+        |cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Ok(Poll::Pending) => Poll::Pending,
+            // A future that has panicked must not be polled again.
+            Err(payload) => Poll::Ready(Err(Panic::of(payload.as_ref()))),
+        },
+    )
     .await
 }
 

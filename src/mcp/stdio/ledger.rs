@@ -15,7 +15,7 @@ const MAX_CANCELLED: usize = 4096;
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum RequestRefusal {
     /// A request with the same id is still open.
     InUse,
     /// A cancelled request had the same id, and its handler may still be running. The client would
@@ -35,15 +35,15 @@ pub(super) struct Ledger {
 
 impl Ledger {
     /// Registers a request of the given size.
-    pub(super) fn open(&mut self, id: &RequestId, bytes: usize) -> Result<(), Refusal> {
+    pub(super) fn open(&mut self, id: &RequestId, bytes: usize) -> Result<(), RequestRefusal> {
         if self.open.contains_key(id) {
-            return Err(Refusal::InUse);
+            return Err(RequestRefusal::InUse);
         }
         if !self.cancelled.is_empty() && self.cancelled.contains(id) {
-            return Err(Refusal::Cancelled);
+            return Err(RequestRefusal::Cancelled);
         }
         if !self.open.is_empty() && self.bytes + bytes > MAX_BYTES {
-            return Err(Refusal::Full);
+            return Err(RequestRefusal::Full);
         }
         self.open.insert(id.clone(), bytes);
         self.bytes += bytes;
@@ -59,8 +59,17 @@ impl Ledger {
 
     /// Handles a notification: a cancelled request gets no answer.
     pub(super) fn note(&mut self, notification: &ClientNotification) {
-        let ClientNotification::CancelledNotification(cancelled) = notification else { return };
-        let Some(id) = cancelled.params.request_id.as_ref().filter(|id| self.open.contains_key(id)) else { return };
+        let ClientNotification::CancelledNotification(cancelled) = notification else {
+            return;
+        };
+        let Some(id) = cancelled
+            .params
+            .request_id
+            .as_ref()
+            .filter(|id| self.open.contains_key(id))
+        else {
+            return;
+        };
         self.close(id);
         if self.order.len() == MAX_CANCELLED
             && let Some(oldest) = self.order.pop_front()

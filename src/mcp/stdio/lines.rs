@@ -7,14 +7,14 @@ use std::io;
 use rmcp::model::RequestId;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use super::scan::Scan;
+use super::scan::IdScan;
 
 /// The buffer capacity that is kept after a long line.
 const KEPT: usize = 1024 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Read {
-    /// A line, available through [`Lines::text`].
+pub(super) enum ReadLine {
+    /// A line, available through [`LineReader::text`].
     Line,
     /// A line over the limit was skipped. Holds the id of its request, if one was found.
     TooLong(Option<RequestId>),
@@ -22,17 +22,22 @@ pub(super) enum Read {
 }
 
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(super) struct LineReader<R> {
     reader: BufReader<R>,
     line: Vec<u8>,
     limit: usize,
     /// Searches the rest of a line that is too long for an id.
-    skipped: Option<Scan>,
+    skipped: Option<IdScan>,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(super) fn new(reader: R, limit: usize) -> Self {
-        Self { reader: BufReader::with_capacity(32 * 1024, reader), line: Vec::new(), limit, skipped: None }
+        Self {
+            reader: BufReader::with_capacity(32 * 1024, reader),
+            line: Vec::new(),
+            limit,
+            skipped: None,
+        }
     }
 
     /// The last line, without its line break.
@@ -47,7 +52,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     /// Reads the next line. The previous line must have been cleared.
-    pub(super) async fn next(&mut self) -> io::Result<Read> {
+    pub(super) async fn next(&mut self) -> io::Result<ReadLine> {
         loop {
             let available = self.reader.fill_buf().await?;
             let end = available.iter().position(|byte| *byte == b'\n');
@@ -57,7 +62,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if let Some(scan) = &mut self.skipped {
                 scan.read(chunk);
             } else if self.line.len() + chunk.len() > self.limit {
-                let mut scan = Scan::default();
+                let mut scan = IdScan::default();
                 scan.read(&self.line);
                 scan.read(chunk);
                 self.skipped = Some(scan);
@@ -70,10 +75,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 continue;
             }
             return Ok(match self.skipped.take() {
-                Some(scan) => Read::TooLong(scan.id()),
+                Some(scan) => ReadLine::TooLong(scan.id()),
                 // The last line may lack its line break.
-                None if taken == 0 && self.line.is_empty() => Read::End,
-                None => Read::Line,
+                None if taken == 0 && self.line.is_empty() => ReadLine::End,
+                None => ReadLine::Line,
             });
         }
     }

@@ -20,7 +20,12 @@ pub(super) struct Outbox<W> {
 impl<W: AsyncWrite + Unpin> Outbox<W> {
     pub(super) fn new(writer: W) -> Self {
         let queue = Mutex::new(Vec::new());
-        Self { queue, pending: AtomicUsize::new(0), broken: AtomicBool::new(false), writer: Turn::new(writer) }
+        Self {
+            queue,
+            pending: AtomicUsize::new(0),
+            broken: AtomicBool::new(false),
+            writer: Turn::new(writer),
+        }
     }
 
     /// Appends a line to the queue.

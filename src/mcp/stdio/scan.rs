@@ -10,9 +10,9 @@ const MAX_ID: usize = 256;
 
 /// Searches for the value of `id` in an object, piece by piece.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub(super) struct IdScan {
     depth: usize,
-    string: Place,
+    string: StringState,
     /// The current string (with quotes) or number at the first level.
     token: Vec<u8>,
     /// Whether the token is the value of `id`.
@@ -22,14 +22,14 @@ pub(super) struct Scan {
 
 /// The position relative to a string.
 #[derive(Clone, Copy, Debug, Default)]
-enum Place {
+enum StringState {
     #[default]
     Outside,
     Inside,
     AfterBackslash,
 }
 
-impl Scan {
+impl IdScan {
     /// Reads more bytes.
     pub(super) fn read(&mut self, bytes: &[u8]) {
         for byte in bytes {
@@ -44,11 +44,11 @@ impl Scan {
 
     fn step(&mut self, byte: u8) {
         self.string = match (self.string, byte) {
-            (Place::Outside, b'"') | (Place::AfterBackslash, _) => Place::Inside,
-            (Place::Outside, _) => return self.step_outside(byte),
-            (Place::Inside, b'"') => Place::Outside,
-            (Place::Inside, b'\\') => Place::AfterBackslash,
-            (Place::Inside, _) => Place::Inside,
+            (StringState::Outside, b'"') | (StringState::AfterBackslash, _) => StringState::Inside,
+            (StringState::Outside, _) => return self.step_outside(byte),
+            (StringState::Inside, b'"') => StringState::Outside,
+            (StringState::Inside, b'\\') => StringState::AfterBackslash,
+            (StringState::Inside, _) => StringState::Inside,
         };
         self.keep(byte);
     }

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListPromptsResult, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListPromptsResult,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::{ErrorData, ServerHandler};
@@ -12,8 +12,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::lines::{Lines, Read};
-use super::scan::Scan;
+use super::lines::{LineReader, ReadLine};
+use super::scan::IdScan;
 use super::{MAX_LINE, serve_on};
 use crate::mcp::stack::{Load, Stack};
 
@@ -62,7 +62,11 @@ impl ServerHandler for Probe {
                 context.ct.cancelled().await;
                 "told"
             }
-            "large" => return Ok(CallToolResult::success(vec![ContentBlock::text("x".repeat(100_000))]).into()),
+            "large" => {
+                return Ok(
+                    CallToolResult::success(vec![ContentBlock::text("x".repeat(100_000))]).into(),
+                );
+            }
             _ => "done",
         };
         Ok(CallToolResult::success(vec![ContentBlock::text(said)]).into())
@@ -84,8 +88,20 @@ impl Client {
         let (writer, from) = tokio::io::duplex(64 * 1024);
         let stop = CancellationToken::new();
         let stack = Arc::new(Stack::with_load(Probe, load));
-        let served = tokio::spawn(serve_on(Arc::clone(&stack), reader, writer, stop.clone(), grace));
-        Self { to: Some(to), from: Some(BufReader::new(from)), stop, served, stack }
+        let served = tokio::spawn(serve_on(
+            Arc::clone(&stack),
+            reader,
+            writer,
+            stop.clone(),
+            grace,
+        ));
+        Self {
+            to: Some(to),
+            from: Some(BufReader::new(from)),
+            stop,
+            served,
+            stack,
+        }
     }
 
     /// A client after its handshake.
@@ -101,14 +117,26 @@ impl Client {
             "capabilities": {},
             "clientInfo": { "name": "test", "version": "1" },
         });
-        self.send(&json!({ "jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params })).await;
+        self.send(
+            &json!({ "jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": params }),
+        )
+        .await;
         let answer = self.next().await;
-        assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{answer}");
-        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        assert_eq!(
+            answer["result"]["protocolVersion"], "2025-11-25",
+            "{answer}"
+        );
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
+            .await;
     }
 
     pub(in crate::mcp) async fn raw(&mut self, bytes: &[u8]) {
-        self.to.as_mut().expect("open").write_all(bytes).await.expect("written");
+        self.to
+            .as_mut()
+            .expect("open")
+            .write_all(bytes)
+            .await
+            .expect("written");
     }
 
     pub(in crate::mcp) async fn send(&mut self, message: &Value) {
@@ -122,7 +150,10 @@ impl Client {
     pub(in crate::mcp) async fn next(&mut self) -> Value {
         let mut line = String::new();
         let reading = self.from.as_mut().expect("open").read_line(&mut line);
-        tokio::time::timeout(Duration::from_mins(1), reading).await.expect("an answer").expect("readable");
+        tokio::time::timeout(Duration::from_mins(1), reading)
+            .await
+            .expect("an answer")
+            .expect("readable");
         serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line:?}"))
     }
 
@@ -143,12 +174,19 @@ fn call(id: impl Into<Value>, tool: &str) -> Value {
 }
 
 fn text(answer: &Value) -> &str {
-    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {answer}"))
+    answer["result"]["content"][0]["text"]
+        .as_str()
+        .unwrap_or_else(|| panic!("no text: {answer}"))
 }
 
 /// The code and the id of an error.
 fn refused(answer: &Value) -> (i64, &Value) {
-    (answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error: {answer}")), &answer["id"])
+    (
+        answer["error"]["code"]
+            .as_i64()
+            .unwrap_or_else(|| panic!("no error: {answer}")),
+        &answer["id"],
+    )
 }
 
 #[tokio::test]
@@ -160,21 +198,58 @@ async fn every_line_that_cannot_be_read_is_answered() {
         (b"\"\xff\xfe\"", -32700, json!(null)),
         (b"\xff", -32700, json!(null)),
         (b"[]", -32600, json!(null)),
-        (b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]", -32600, json!(null)),
+        (
+            b"[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}]",
+            -32600,
+            json!(null),
+        ),
         (b"7", -32600, json!(null)),
         (b"{\"foo\":\"bar\"}", -32600, json!(null)),
-        (b"{\"jsonrpc\":\"1.0\",\"id\":5,\"method\":\"ping\"}", -32600, json!(5)),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}", -32600, json!(1.5)),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", -32600, json!(null)),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":7}", -32600, json!(6)),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{}}", -32602, json!(7)),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"tools/call\",\"params\":[]}", -32602, json!(8)),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"no/such\"}", -32601, json!(9)),
+        (
+            b"{\"jsonrpc\":\"1.0\",\"id\":5,\"method\":\"ping\"}",
+            -32600,
+            json!(5),
+        ),
+        (
+            b"{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}",
+            -32600,
+            json!(1.5),
+        ),
+        (
+            b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}",
+            -32600,
+            json!(null),
+        ),
+        (
+            b"{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":7}",
+            -32600,
+            json!(6),
+        ),
+        (
+            b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{}}",
+            -32602,
+            json!(7),
+        ),
+        (
+            b"{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"tools/call\",\"params\":[]}",
+            -32602,
+            json!(8),
+        ),
+        (
+            b"{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"no/such\"}",
+            -32601,
+            json!(9),
+        ),
     ] {
         client.raw(line).await;
         client.raw(b"\n").await;
         let answer = client.next().await;
-        assert_eq!(refused(&answer), (code, &id), "{} -> {answer}", String::from_utf8_lossy(line));
+        assert_eq!(
+            refused(&answer),
+            (code, &id),
+            "{} -> {answer}",
+            String::from_utf8_lossy(line)
+        );
     }
     client.call(10, "any").await;
     assert_eq!(text(&client.next().await), "done");
@@ -185,9 +260,15 @@ async fn every_line_that_cannot_be_read_is_answered() {
 async fn lines_that_need_no_answer_get_none() {
     let mut client = Client::connect(Load::default()).await;
     client.raw(b"\n\r\n   \n").await;
-    client.raw(b"{\"jsonrpc\":\"2.0\",\"method\":\"$/unknown\",\"params\":7}\n").await;
-    client.raw(b"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":\"x\"}}\n").await;
-    client.raw(b"{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}\n").await;
+    client
+        .raw(b"{\"jsonrpc\":\"2.0\",\"method\":\"$/unknown\",\"params\":7}\n")
+        .await;
+    client
+        .raw(b"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":\"x\"}}\n")
+        .await;
+    client
+        .raw(b"{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{}}\n")
+        .await;
     client.raw(b"\xef\xbb\xbf").await;
     client.call(1, "any").await;
     let answer = client.next().await;
@@ -199,9 +280,12 @@ async fn lines_that_need_no_answer_get_none() {
 async fn a_line_that_is_too_long_is_skipped_and_answered_with_its_id() {
     let mut client = Client::connect(Load::default()).await;
     let large = "x".repeat(MAX_LINE + 1024 * 1024);
-    let first =
-        format!("{{\"jsonrpc\":\"2.0\",\"id\":41,\"method\":\"tools/call\",\"params\":{{\"name\":\"{large}\"}}}}\n");
-    let last = format!("{{\"method\":\"tools/call\",\"params\":{{\"id\":3,\"name\":\"{large}\"}},\"id\":\"last\"}}\n");
+    let first = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":41,\"method\":\"tools/call\",\"params\":{{\"name\":\"{large}\"}}}}\n"
+    );
+    let last = format!(
+        "{{\"method\":\"tools/call\",\"params\":{{\"id\":3,\"name\":\"{large}\"}},\"id\":\"last\"}}\n"
+    );
     client.raw(first.as_bytes()).await;
     let answer = client.next().await;
     assert_eq!(refused(&answer), (-32600, &json!(41)));
@@ -221,7 +305,12 @@ async fn a_line_that_is_too_long_is_skipped_and_answered_with_its_id() {
 async fn a_message_that_is_nested_too_deeply_is_refused_with_its_id() {
     let mut client = Client::connect(Load::default()).await;
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    client.raw(format!("{{\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"params\":{deep},\"id\":9}}\n").as_bytes()).await;
+    client
+        .raw(
+            format!("{{\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"params\":{deep},\"id\":9}}\n")
+                .as_bytes(),
+        )
+        .await;
     let answer = client.next().await;
     assert_eq!(refused(&answer), (-32600, &json!(9)));
     client.end().await;
@@ -307,8 +396,12 @@ async fn messages_before_the_handshake_do_not_end_the_server() {
     let mut client = Client::attach(Load::default(), Duration::from_secs(10));
     client.raw(b"garbage\n").await;
     assert_eq!(refused(&client.next().await).0, -32700);
-    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
-    client.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} })).await;
+    client
+        .send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
+        .await;
+    client
+        .send(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} }))
+        .await;
     client.call(2, "any").await;
     let answer = client.next().await;
     assert_eq!(refused(&answer), (-32602, &json!(2)));
@@ -325,17 +418,25 @@ async fn requests_of_a_client_that_does_not_read_answers_wait_and_are_not_lost()
     let mut to = client.to.take().expect("open");
     let writing = tokio::spawn(async move {
         for id in 0..CALLS {
-            to.write_all(format!("{}\n", call(id, "large")).as_bytes()).await.expect("written");
+            to.write_all(format!("{}\n", call(id, "large")).as_bytes())
+                .await
+                .expect("written");
         }
         to
     });
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert!(!writing.is_finished(), "the server keeps reading although the client does not read its answers");
+    assert!(
+        !writing.is_finished(),
+        "the server keeps reading although the client does not read its answers"
+    );
     let mut answered = vec![false; CALLS];
     for _ in 0..CALLS {
         let answer = client.next().await;
         let id = usize::try_from(answer["id"].as_u64().expect("an id")).expect("small");
-        assert!(!std::mem::replace(&mut answered[id], true), "{id} was answered twice");
+        assert!(
+            !std::mem::replace(&mut answered[id], true),
+            "{id} was answered twice"
+        );
         assert!(answer["error"]["code"] == -32000 || text(&answer).len() == 100_000);
     }
     client.to = Some(writing.await.expect("written"));
@@ -352,13 +453,32 @@ async fn the_stateless_era_is_served_without_a_handshake() {
         "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
     });
-    for (id, method) in [(1, "server/discover"), (2, "tools/list"), (3, "logging/setLevel")] {
+    for (id, method) in [
+        (1, "server/discover"),
+        (2, "tools/list"),
+        (3, "logging/setLevel"),
+    ] {
         let params = json!({ "_meta": meta, "level": "info" });
-        client.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
+        client
+            .send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+            .await;
     }
-    let answers = [client.next().await, client.next().await, client.next().await];
-    let of = |id: i64| answers.iter().find(|answer| answer["id"] == id).expect("answered");
-    assert!(of(1)["result"]["supportedVersions"].as_array().is_some_and(|all| all.contains(&json!("2026-07-28"))));
+    let answers = [
+        client.next().await,
+        client.next().await,
+        client.next().await,
+    ];
+    let of = |id: i64| {
+        answers
+            .iter()
+            .find(|answer| answer["id"] == id)
+            .expect("answered")
+    };
+    assert!(
+        of(1)["result"]["supportedVersions"]
+            .as_array()
+            .is_some_and(|all| all.contains(&json!("2026-07-28")))
+    );
     assert_eq!(of(2)["result"]["tools"], json!([]));
     assert_eq!(refused(of(3)).0, -32601);
     client.end().await;
@@ -368,15 +488,17 @@ async fn the_stateless_era_is_served_without_a_handshake() {
 async fn lines_are_read_in_pieces_of_any_size() {
     let (mut to, from) = tokio::io::duplex(1);
     let writing = tokio::spawn(async move {
-        to.write_all(b"one\r\n\ntoo long {\ntwo").await.expect("written");
+        to.write_all(b"one\r\n\ntoo long {\ntwo")
+            .await
+            .expect("written");
     });
-    let mut lines = Lines::new(from, 6);
+    let mut lines = LineReader::new(from, 6);
     let mut read = Vec::new();
     loop {
         match lines.next().await.expect("readable") {
-            Read::End => break,
-            Read::TooLong(id) => read.push(format!("too long: {id:?}")),
-            Read::Line => read.push(String::from_utf8_lossy(lines.text()).into_owned()),
+            ReadLine::End => break,
+            ReadLine::TooLong(id) => read.push(format!("too long: {id:?}")),
+            ReadLine::Line => read.push(String::from_utf8_lossy(lines.text()).into_owned()),
         }
         lines.clear();
     }
@@ -397,11 +519,13 @@ fn an_id_is_found_anywhere_in_the_message() {
         (r#"["id",3]"#, None),
         ("", None),
     ] {
-        let mut scan = Scan::default();
+        let mut scan = IdScan::default();
         for byte in text.as_bytes() {
             scan.read(std::slice::from_ref(byte));
         }
-        let found = scan.id().map(|id| serde_json::to_string(&id).expect("an id"));
+        let found = scan
+            .id()
+            .map(|id| serde_json::to_string(&id).expect("an id"));
         assert_eq!(found.as_deref(), id, "{text}");
     }
 }

@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::MAX_LINE;
-use super::ledger::{Ledger, MAX_OPEN, Refusal};
-use super::lines::{Lines, Read};
-use super::message::{self, Complaint, Wrong};
+use super::ledger::{Ledger, MAX_OPEN, RequestRefusal};
+use super::lines::{LineReader, ReadLine};
+use super::message::{self, TransportError, Wrong};
 use super::outbox::Outbox;
 use crate::item::wording;
 use crate::mcp::stack::Stack;
@@ -25,13 +25,13 @@ const MAX_UNREAD: usize = 4 * 1024 * 1024;
 
 /// The two streams of a client and its open requests.
 #[derive(Debug)]
-pub(super) struct Wire<R, W> {
-    line: Arc<Line<R, W>>,
+pub(super) struct StdioWire<R, W> {
+    line: Arc<StdioConnection<R, W>>,
 }
 
 #[derive(Debug)]
-struct Line<R, W> {
-    lines: Turn<Lines<R>>,
+struct StdioConnection<R, W> {
+    lines: Turn<LineReader<R>>,
     outbox: Outbox<W>,
     ledger: Mutex<Ledger>,
     /// Notified when something was answered or written.
@@ -46,20 +46,26 @@ struct Line<R, W> {
 /// The transport that rmcp serves. Only one exists at a time; a failed handshake needs a new one.
 #[derive(Debug)]
 pub(super) struct Attached<R, W, H> {
-    line: Arc<Line<R, W>>,
+    line: Arc<StdioConnection<R, W>>,
     stack: Arc<Stack<H>>,
     /// The end of the grace period; set when reading has ended.
     deadline: Option<Instant>,
 }
 
-impl<R, W> Wire<R, W>
+impl<R, W> StdioWire<R, W>
 where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin,
 {
-    pub(super) fn new(reader: R, writer: W, stop: CancellationToken, over: CancellationToken, grace: Duration) -> Self {
-        let line = Line {
-            lines: Turn::new(Lines::new(reader, MAX_LINE)),
+    pub(super) fn new(
+        reader: R,
+        writer: W,
+        stop: CancellationToken,
+        over: CancellationToken,
+        grace: Duration,
+    ) -> Self {
+        let line = StdioConnection {
+            lines: Turn::new(LineReader::new(reader, MAX_LINE)),
             outbox: Outbox::new(writer),
             ledger: Mutex::default(),
             moved: Notify::new(),
@@ -67,11 +73,17 @@ where
             over,
             grace,
         };
-        Self { line: Arc::new(line) }
+        Self {
+            line: Arc::new(line),
+        }
     }
 
     pub(super) fn attach<H>(&self, stack: &Arc<Stack<H>>) -> Attached<R, W, H> {
-        Attached { line: Arc::clone(&self.line), stack: Arc::clone(stack), deadline: None }
+        Attached {
+            line: Arc::clone(&self.line),
+            stack: Arc::clone(stack),
+            deadline: None,
+        }
     }
 
     pub(super) fn is_broken(&self) -> bool {
@@ -79,7 +91,7 @@ where
     }
 }
 
-impl<R, W> Line<R, W>
+impl<R, W> StdioConnection<R, W>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -90,7 +102,7 @@ where
 
     /// Answers a line directly. The write runs in a separate task, because a read may be cancelled
     /// but a write may not.
-    fn complain(self: &Arc<Self>, complaint: &Complaint) {
+    fn complain(self: &Arc<Self>, complaint: &TransportError) {
         self.outbox.put(&complaint.to_line());
         let line = Arc::clone(self);
         tokio::spawn(async move {
@@ -114,7 +126,8 @@ where
     }
 
     fn has_room(&self) -> bool {
-        self.outbox.is_broken() || (self.outbox.pending() < MAX_UNREAD && self.ledger().len() < MAX_OPEN)
+        self.outbox.is_broken()
+            || (self.outbox.pending() < MAX_UNREAD && self.ledger().len() < MAX_OPEN)
     }
 
     fn is_settled(&self) -> bool {
@@ -122,7 +135,7 @@ where
     }
 
     /// Reads the next line; `End` when the input ends, the client is gone or the server must stop.
-    async fn next(&self, lines: &mut Lines<R>) -> Read {
+    async fn next(&self, lines: &mut LineReader<R>) -> ReadLine {
         let read = async {
             if !self.has_room() {
                 self.until(Self::has_room).await;
@@ -131,9 +144,9 @@ where
         };
         tokio::select! {
             biased;
-            read = read => read.unwrap_or(Read::End),
-            () = self.stop.cancelled() => Read::End,
-            () = self.until(|line| line.outbox.is_broken()) => Read::End,
+            read = read => read.unwrap_or(ReadLine::End),
+            () = self.stop.cancelled() => ReadLine::End,
+            () = self.until(|line| line.outbox.is_broken()) => ReadLine::End,
         }
     }
 
@@ -208,19 +221,19 @@ where
         let mut lines = line.lines.lock().await;
         while self.deadline.is_none() {
             match line.next(&mut lines).await {
-                Read::Line => {
+                ReadLine::Line => {
                     let message = line.admit(lines.text());
                     lines.clear();
                     if message.is_some() {
                         return message;
                     }
                 }
-                Read::TooLong(id) => line.complain(&Complaint::new(
+                ReadLine::TooLong(id) => line.complain(&TransportError::new(
                     ErrorCode::INVALID_REQUEST,
                     format!("the line is longer than {} MiB", MAX_LINE / 1024 / 1024),
                     id.as_ref(),
                 )),
-                Read::End => {
+                ReadLine::End => {
                     // Do not close the stack: a message that was read may not have started yet, and
                     // no new ones can arrive.
                     self.stack.end_subscriptions();
@@ -229,7 +242,10 @@ where
             }
         }
         let deadline = self.deadline.unwrap_or_else(Instant::now);
-        if tokio::time::timeout_at(deadline, line.until(Line::is_settled)).await.is_err() {
+        if tokio::time::timeout_at(deadline, line.until(StdioConnection::is_settled))
+            .await
+            .is_err()
+        {
             // This also ends rmcp's loop, which sends answers for another two seconds.
             line.over.cancel();
             std::future::pending::<()>().await;
@@ -242,23 +258,25 @@ where
     }
 }
 
-fn refused(refusal: Refusal, id: &RequestId) -> Complaint {
+fn refused(refusal: RequestRefusal, id: &RequestId) -> TransportError {
     let shown = wording::shown(&id.to_string());
     match refusal {
         // Leave the id out: the client would take this for the answer to the first request.
-        Refusal::InUse => Complaint::new(
+        RequestRefusal::InUse => TransportError::new(
             ErrorCode::INVALID_REQUEST,
             format!("the request id `{shown}` belongs to a request that is not answered yet"),
             None,
         ),
-        Refusal::Cancelled => Complaint::new(
+        RequestRefusal::Cancelled => TransportError::new(
             ErrorCode::INVALID_REQUEST,
-            format!("the request id `{shown}` belongs to a request that was cancelled; use a new one"),
+            format!(
+                "the request id `{shown}` belongs to a request that was cancelled; use a new one"
+            ),
             Some(id),
         ),
-        Refusal::Full => {
+        RequestRefusal::Full => {
             let message = "the server is busy: too many bytes of requests are open; try again when some have ended";
-            Complaint::new(ErrorCode(-32000), message, Some(id))
+            TransportError::new(ErrorCode(-32000), message, Some(id))
         }
     }
 }

@@ -10,7 +10,11 @@ fn greet() -> Invocation {
 }
 
 fn lines(verdict: &Verdict) -> Vec<&str> {
-    verdict.denials.iter().filter_map(|it| it.allow_with.as_deref()).collect()
+    verdict
+        .denials
+        .iter()
+        .filter_map(|it| it.allow_with.as_deref())
+        .collect()
 }
 
 #[test]
@@ -32,24 +36,42 @@ fn nothing_is_allowed_by_default() {
 fn a_denial_reads_well() {
     let verdict = judge_by("", &greet());
     let denial = verdict.denials.first().expect("a denial");
-    assert_eq!(denial.to_string(), "directive `d` does not allow to run the tool `greet`");
-    assert_eq!(denial.hint(), "add <execute resource=\"tool\" id=\"greet\"/> to the <permissions> of `d`");
+    assert_eq!(
+        denial.to_string(),
+        "directive `d` does not allow: run the tool `greet`"
+    );
+    assert_eq!(
+        denial.hint(),
+        "add <execute resource=\"tool\" id=\"greet\"/> to the <permissions> of `d`"
+    );
     let verdict = judge_by(&format!("{GREET}<deny>{GREET}</deny>"), &greet());
     let denial = verdict.denials.first().expect("a denial");
-    assert_eq!(denial.hint(), "<deny><execute resource=\"tool\" id=\"greet\"/></deny> in `d` forbids it");
+    assert_eq!(
+        denial.hint(),
+        "<deny><execute resource=\"tool\" id=\"greet\"/></deny> in `d` forbids it"
+    );
 }
 
 #[test]
-fn denials_are_told_together_by_directive() {
+fn denials_are_reported_together_by_directive() {
     let mut call = greet();
     call.requires.commands = vec!["jq".to_owned()];
     let (outer, inner) = (grants(GREET), grants("<deny>*</deny>"));
-    let callers = vec![Caller { name: "outer", grants: &outer }, Caller { name: "inner", grants: &inner }];
+    let callers = vec![
+        PolicyCaller {
+            name: "outer",
+            grants: &outer,
+        },
+        PolicyCaller {
+            name: "inner",
+            grants: &inner,
+        },
+    ];
     let denials = judge(&Authority::Directives(callers), &call).denials;
     assert_eq!(
         message(&denials),
-        "directive `inner` does not allow to run the tool `greet`, run the tool `bash_runtime`, run the tool `subprocess`, \
-         use the command `jq`; directive `outer` does not allow to use the command `jq`"
+        "directive `inner` does not allow: run the tool `greet`, run the tool `bash_runtime`, run the tool `subprocess`, \
+         use the command `jq`; directive `outer` does not allow: use the command `jq`"
     );
     assert_eq!(
         way_out(&denials),
@@ -79,7 +101,10 @@ fn a_person_may_do_everything_and_it_is_on_record() {
         [
             permission(GREET, Enforcement::Broker),
             permission("<shell commands=\"jq\"/>", Enforcement::DeclaredOnly),
-            permission("<write resource=\"filesystem\" path=\"docs/**\"/>", Enforcement::AfterTheFact),
+            permission(
+                "<write resource=\"filesystem\" path=\"docs/**\"/>",
+                Enforcement::AfterTheFact
+            ),
         ]
     );
 }
@@ -99,9 +124,18 @@ fn a_tool_is_granted_by_id_or_type_and_by_both_only_if_both_match() {
         ("<execute resource=\"tool\" tool_type=\"shell\"/>", true),
         ("<execute resource=\"tool\" tool_type=\"python\"/>", false),
         ("<execute resource=\"tool\" tool_type=\"*\"/>", true),
-        ("<execute resource=\"tool\" id=\"greet\" tool_type=\"bash\"/>", true),
-        ("<execute resource=\"tool\" id=\"greet\" tool_type=\"python\"/>", false),
-        ("<execute resource=\"tool\" id=\"part\" tool_type=\"bash\"/>", false),
+        (
+            "<execute resource=\"tool\" id=\"greet\" tool_type=\"bash\"/>",
+            true,
+        ),
+        (
+            "<execute resource=\"tool\" id=\"greet\" tool_type=\"python\"/>",
+            false,
+        ),
+        (
+            "<execute resource=\"tool\" id=\"part\" tool_type=\"bash\"/>",
+            false,
+        ),
         ("<execute resource=\"tool\" id=\"bash_runtime\"/>", false),
         ("<execute resource=\"shell\" commands=\"greet\"/>", false),
         ("<execute resource=\"directive\" id=\"greet\"/>", false),
@@ -116,19 +150,35 @@ fn a_star_is_every_tool_also_those_in_categories() {
     let call = script("text/format/greet", "bash", "bash_runtime");
     assert!(allows("<execute resource=\"tool\" id=\"*\"/>", &call));
     assert!(allows("<execute resource=\"tool\" id=\"text/**\"/>", &call));
-    assert!(!allows(GREET, &call), "a name alone is not the tool of some category");
+    assert!(
+        !allows(GREET, &call),
+        "a name alone is not the tool of some category"
+    );
 }
 
 #[test]
 fn a_type_is_what_really_runs_and_not_what_a_script_calls_itself() {
     let disguised = script("greet", "python", "bash_runtime");
-    assert!(!allows("<execute resource=\"tool\" tool_type=\"python\"/>", &disguised));
-    assert!(allows("<execute resource=\"tool\" tool_type=\"bash\"/>", &disguised));
-    assert!(allows("<execute resource=\"tool\" tool_type=\"node\"/>", &script("a", "javascript", "node_runtime")));
-    assert!(allows("<execute resource=\"tool\" tool_type=\"python\"/>", &script("a", "script", "python_runtime")));
+    assert!(!allows(
+        "<execute resource=\"tool\" tool_type=\"python\"/>",
+        &disguised
+    ));
+    assert!(allows(
+        "<execute resource=\"tool\" tool_type=\"bash\"/>",
+        &disguised
+    ));
+    assert!(allows(
+        "<execute resource=\"tool\" tool_type=\"node\"/>",
+        &script("a", "javascript", "node_runtime")
+    ));
+    assert!(allows(
+        "<execute resource=\"tool\" tool_type=\"python\"/>",
+        &script("a", "script", "python_runtime")
+    ));
     // A deny matches both types.
     for denied in ["python", "bash"] {
-        let permissions = format!("{GREET}<deny><execute resource=\"tool\" tool_type=\"{denied}\"/></deny>");
+        let permissions =
+            format!("{GREET}<deny><execute resource=\"tool\" tool_type=\"{denied}\"/></deny>");
         assert!(!allows(&permissions, &disguised), "{denied}");
     }
 }
@@ -139,11 +189,25 @@ fn links_that_are_not_built_in_need_their_own_grant() {
         let call = invocation(vec![
             link("greet", "script", ToolKind::Script, Layer::Project),
             link("ruby_runtime", "runtime", ToolKind::Runtime, layer),
-            link("subprocess", "primitive", ToolKind::Primitive, Layer::Builtin),
+            link(
+                "subprocess",
+                "primitive",
+                ToolKind::Primitive,
+                Layer::Builtin,
+            ),
         ]);
-        assert_eq!(lines(&judge_by(GREET, &call)), ["<execute resource=\"tool\" id=\"ruby_runtime\"/>"]);
-        assert!(allows(&format!("{GREET}<execute resource=\"tool\" id=\"ruby_runtime\"/>"), &call));
-        assert!(allows(&format!("{GREET}<execute resource=\"tool\" tool_type=\"runtime\"/>"), &call));
+        assert_eq!(
+            lines(&judge_by(GREET, &call)),
+            ["<execute resource=\"tool\" id=\"ruby_runtime\"/>"]
+        );
+        assert!(allows(
+            &format!("{GREET}<execute resource=\"tool\" id=\"ruby_runtime\"/>"),
+            &call
+        ));
+        assert!(allows(
+            &format!("{GREET}<execute resource=\"tool\" tool_type=\"runtime\"/>"),
+            &call
+        ));
     }
 }
 
@@ -155,7 +219,10 @@ fn a_project_runtime_in_the_place_of_a_built_in_one_needs_a_grant() {
     }
     assert_eq!(
         lines(&judge_by(GREET, &call)),
-        ["<execute resource=\"tool\" id=\"bash_runtime\"/>", "<execute resource=\"tool\" id=\"subprocess\"/>"]
+        [
+            "<execute resource=\"tool\" id=\"bash_runtime\"/>",
+            "<execute resource=\"tool\" id=\"subprocess\"/>"
+        ]
     );
 }
 
@@ -178,12 +245,23 @@ fn what_a_tool_requires_has_to_be_granted_and_everything_missing_is_listed_toget
             "<mcp name=\"github\"/>",
         ]
     );
-    let seed = format!("{GREET}<shell commands=\"curl,jq\"/><env vars=\"API_KEY REG*\"/><mcp name=\"git*\"/>");
+    let seed = format!(
+        "{GREET}<shell commands=\"curl,jq\"/><env vars=\"API_KEY REG*\"/><mcp name=\"git*\"/>"
+    );
     let verdict = judge_by(&seed, &call);
     assert_eq!(verdict.denials, []);
-    let enforcement = verdict.permissions.iter().map(|it| it.enforcement).collect::<Vec<_>>();
-    assert_eq!(enforcement, [Broker, DeclaredOnly, DeclaredOnly, Broker, Broker, Broker]);
-    let execute = format!("{GREET}<execute resource=\"shell\" commands=\"*\"/><env vars=\"*\"/><mcp name=\"*\"/>");
+    let enforcement = verdict
+        .permissions
+        .iter()
+        .map(|it| it.enforcement)
+        .collect::<Vec<_>>();
+    assert_eq!(
+        enforcement,
+        [Broker, DeclaredOnly, DeclaredOnly, Broker, Broker, Broker]
+    );
+    let execute = format!(
+        "{GREET}<execute resource=\"shell\" commands=\"*\"/><env vars=\"*\"/><mcp name=\"*\"/>"
+    );
     assert!(allows(&execute, &call));
 }
 
@@ -191,10 +269,24 @@ fn what_a_tool_requires_has_to_be_granted_and_everything_missing_is_listed_toget
 fn names_of_commands_and_variables_match_as_a_whole() {
     let mut call = greet();
     call.requires.commands = vec!["git".to_owned()];
-    for (commands, allowed) in [("git", true), ("gi", false), ("gitk", false), ("g?t", true), ("*t", true), ("", false)]
-    {
-        let permissions = if commands.is_empty() { String::new() } else { format!("<shell commands=\"{commands}\"/>") };
-        assert_eq!(allows(&format!("{GREET}{permissions}"), &call), allowed, "{commands}");
+    for (commands, allowed) in [
+        ("git", true),
+        ("gi", false),
+        ("gitk", false),
+        ("g?t", true),
+        ("*t", true),
+        ("", false),
+    ] {
+        let permissions = if commands.is_empty() {
+            String::new()
+        } else {
+            format!("<shell commands=\"{commands}\"/>")
+        };
+        assert_eq!(
+            allows(&format!("{GREET}{permissions}"), &call),
+            allowed,
+            "{commands}"
+        );
     }
     assert!(!allows(&format!("{GREET}<env vars=\"git\"/>"), &call));
 }
@@ -203,9 +295,18 @@ fn names_of_commands_and_variables_match_as_a_whole() {
 fn part_of_a_server_is_not_the_server() {
     let mut call = greet();
     call.requires.mcp = vec!["github".to_owned()];
-    assert!(!allows(&format!("{GREET}<mcp name=\"github\" tools=\"list\"/>"), &call));
-    assert!(allows(&format!("{GREET}<mcp name=\"github\" tools=\"*\"/>"), &call));
-    assert!(!allows(&format!("{GREET}<mcp name=\"*\"/><deny><mcp name=\"github\" tools=\"list\"/></deny>"), &call));
+    assert!(!allows(
+        &format!("{GREET}<mcp name=\"github\" tools=\"list\"/>"),
+        &call
+    ));
+    assert!(allows(
+        &format!("{GREET}<mcp name=\"github\" tools=\"*\"/>"),
+        &call
+    ));
+    assert!(!allows(
+        &format!("{GREET}<mcp name=\"*\"/><deny><mcp name=\"github\" tools=\"list\"/></deny>"),
+        &call
+    ));
 }
 
 #[test]
@@ -234,10 +335,22 @@ fn rye_forms_allow_tools_and_nothing_else() {
         assert_eq!(allows(permission, &greet()), allowed, "{permission}");
     }
     let dotted = script("rye/file-system/read", "python", "python_runtime");
-    assert!(allows("<execute><tool>rye.file-system.*</tool></execute>", &dotted));
-    assert!(allows("<execute><tool>rye/file-system/*</tool></execute>", &dotted));
-    assert!(allows("<cap>rye.execute.tool.rye.file-system.*</cap>", &dotted));
-    assert!(!allows("<execute><tool>rye.shell.*</tool></execute>", &dotted));
+    assert!(allows(
+        "<execute><tool>rye.file-system.*</tool></execute>",
+        &dotted
+    ));
+    assert!(allows(
+        "<execute><tool>rye/file-system/*</tool></execute>",
+        &dotted
+    ));
+    assert!(allows(
+        "<cap>rye.execute.tool.rye.file-system.*</cap>",
+        &dotted
+    ));
+    assert!(!allows(
+        "<execute><tool>rye.shell.*</tool></execute>",
+        &dotted
+    ));
     // RYE's `*` covers items only, not commands and variables.
     let mut needy = greet();
     needy.requires.commands = vec!["git".to_owned()];
@@ -258,19 +371,34 @@ fn a_deny_wins_wherever_it_stands() {
         "<deny tool_type=\"primitive\"/>",
     ] {
         let every = "<execute resource=\"tool\" id=\"*\"/>";
-        for permissions in [format!("{deny}{GREET}{every}"), format!("{every}{GREET}{deny}")] {
+        for permissions in [
+            format!("{deny}{GREET}{every}"),
+            format!("{every}{GREET}{deny}"),
+        ] {
             let verdict = judge_by(&permissions, &greet());
             assert!(!verdict.is_allowed(), "{permissions}");
-            assert!(verdict.denials.iter().all(|it| it.allow_with.is_none() && it.denied_by.is_some()), "{deny}");
+            assert!(
+                verdict
+                    .denials
+                    .iter()
+                    .all(|it| it.allow_with.is_none() && it.denied_by.is_some()),
+                "{deny}"
+            );
         }
     }
-    assert!(allows(&format!("{GREET}<deny id=\"other\"/><deny><shell commands=\"greet\"/></deny>"), &greet()));
+    assert!(allows(
+        &format!("{GREET}<deny id=\"other\"/><deny><shell commands=\"greet\"/></deny>"),
+        &greet()
+    ));
 }
 
 #[test]
 fn a_deny_by_name_holds_in_every_category() {
     let call = script("text/greet", "bash", "bash_runtime");
-    assert!(!allows("<execute resource=\"tool\" id=\"*\"/><deny id=\"greet\"/>", &call));
+    assert!(!allows(
+        "<execute resource=\"tool\" id=\"*\"/><deny id=\"greet\"/>",
+        &call
+    ));
 }
 
 #[test]
@@ -278,25 +406,37 @@ fn a_denied_everything_is_commands_and_variables_too() {
     let mut call = greet();
     call.requires.commands = vec!["git".to_owned()];
     call.variables = vec!["TOKEN".to_owned()];
-    let verdict = judge_by(&format!("{GREET}<shell commands=\"git\"/><env vars=\"TOKEN\"/><deny>*</deny>"), &call);
+    let verdict = judge_by(
+        &format!("{GREET}<shell commands=\"git\"/><env vars=\"TOKEN\"/><deny>*</deny>"),
+        &call,
+    );
     assert!(verdict.permissions.is_empty(), "{verdict:?}");
 }
 
 #[test]
 fn every_caller_has_to_allow_it_so_that_a_child_never_gains() {
-    let (outer, inner) = (grants(GREET), grants("<execute resource=\"tool\" id=\"*\"/>"));
-    let caller = |name, grants| Caller { name, grants };
+    let (outer, inner) = (
+        grants(GREET),
+        grants("<execute resource=\"tool\" id=\"*\"/>"),
+    );
+    let caller = |name, grants| PolicyCaller { name, grants };
     let both = Authority::Directives(vec![caller("outer", &*outer), caller("inner", &*inner)]);
     assert_eq!(
         judge(&both, &greet()).permissions,
         [Permission {
             need: GREET.to_owned(),
-            granted_by: format!("{GREET} in `outer`, <execute resource=\"tool\" id=\"*\"/> in `inner`"),
+            granted_by: format!(
+                "{GREET} in `outer`, <execute resource=\"tool\" id=\"*\"/> in `inner`"
+            ),
             enforcement: Enforcement::Broker,
         }]
     );
     let verdict = judge(&both, &script("other", "bash", "bash_runtime"));
-    let denied = verdict.denials.iter().map(|it| &*it.directive).collect::<Vec<_>>();
+    let denied = verdict
+        .denials
+        .iter()
+        .map(|it| &*it.directive)
+        .collect::<Vec<_>>();
     assert_eq!(denied, ["outer"]);
 }
 
@@ -304,21 +444,44 @@ fn every_caller_has_to_allow_it_so_that_a_child_never_gains() {
 fn grants_for_files_are_on_record_with_what_enforces_them() {
     let files = "<read resource=\"files\" path=\"src/**\"/><write resource=\"filesystem\" path=\"docs/**\"/>";
     let verdict = judge_by(&format!("{GREET}{files}<deny path=\"docs/x\"/>"), &greet());
-    let found = verdict.permissions.iter().skip(1).map(|it| (&*it.need, it.enforcement)).collect::<Vec<_>>();
+    let found = verdict
+        .permissions
+        .iter()
+        .skip(1)
+        .map(|it| (&*it.need, it.enforcement))
+        .collect::<Vec<_>>();
     assert_eq!(
         found,
         [
-            ("<read resource=\"filesystem\" path=\"src/**\"/>", Enforcement::DeclaredOnly),
-            ("<write resource=\"filesystem\" path=\"docs/**\"/>", Enforcement::AfterTheFact),
+            (
+                "<read resource=\"filesystem\" path=\"src/**\"/>",
+                Enforcement::DeclaredOnly
+            ),
+            (
+                "<write resource=\"filesystem\" path=\"docs/**\"/>",
+                Enforcement::AfterTheFact
+            ),
         ]
     );
 }
 
 #[test]
 fn odd_names_are_allowed_by_the_line_that_is_printed() {
-    for name in
-        ["a b", "a,b", "x*", "[", "quo\"te", "a&b<c>", "ä", "\u{7}bell", "1A", "-", "{input:x}", "\\", "e\u{301}"]
-    {
+    for name in [
+        "a b",
+        "a,b",
+        "x*",
+        "[",
+        "quo\"te",
+        "a&b<c>",
+        "ä",
+        "\u{7}bell",
+        "1A",
+        "-",
+        "{input:x}",
+        "\\",
+        "e\u{301}",
+    ] {
         let mut call = greet();
         call.requires = Requires {
             commands: vec![name.to_owned()],
@@ -327,7 +490,11 @@ fn odd_names_are_allowed_by_the_line_that_is_printed() {
         };
         let denied = judge_by("", &call);
         assert_eq!(lines(&denied).len(), 4, "{name}");
-        assert_eq!(judge_by(&lines(&denied).concat(), &call).denials, [], "{name}");
+        assert_eq!(
+            judge_by(&lines(&denied).concat(), &call).denials,
+            [],
+            "{name}"
+        );
     }
 }
 
@@ -349,6 +516,9 @@ fn a_printed_grant_reads_back_as_itself() {
         "<cap>rye.execute.tool.*</cap>",
         "<deny><write resource=\"filesystem\" path=\"x\"/></deny>",
     ] {
-        assert_eq!(grants(permission).iter().map(line::of).collect::<String>(), permission);
+        assert_eq!(
+            grants(permission).iter().map(line::of).collect::<String>(),
+            permission
+        );
     }
 }

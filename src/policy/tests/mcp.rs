@@ -1,32 +1,40 @@
 //! Calls of tools of other MCP servers.
 
 use super::*;
-use crate::exec::invocation::{Mcp, McpTransport, RemoteKind, Types};
+use crate::exec::invocation::{ArgumentTypes, Mcp, McpTransport, RemoteKind};
 
 const SAY: &str = "<execute resource=\"tool\" id=\"say\"/>";
 
 /// A call of a tool of a remote server.
-fn call(chain: Vec<Link>, server: &str, tool: Option<&str>) -> Invocation {
+fn call(chain: Vec<ChainLink>, server: &str, tool: Option<&str>) -> Invocation {
     let action = Mcp {
         server: server.to_owned(),
         transport: McpTransport::Remote {
             kind: RemoteKind::Http,
-            url: Text::plain("http://localhost:80/mcp"),
+            url: MaskedText::plain("http://localhost:80/mcp"),
             headers: Vec::new(),
             allow_private: true,
-            reach: crate::exec::Reach::Public,
+            reach: crate::exec::NetworkReach::Public,
             environment: std::collections::BTreeMap::new(),
         },
         tool: tool.map(str::to_owned),
         arguments: Map::new(),
-        types: Types::Declared,
+        types: ArgumentTypes::Declared,
         startup_timeout: Duration::from_secs(1),
     };
-    Invocation { action: Action::Mcp(Box::new(action)), ..invocation(chain) }
+    Invocation {
+        action: Action::Mcp(Box::new(action)),
+        ..invocation(chain)
+    }
 }
 
-fn primitive() -> Link {
-    link("http_client", "primitive", ToolKind::Primitive, Layer::Builtin)
+fn primitive() -> ChainLink {
+    link(
+        "http_client",
+        "primitive",
+        ToolKind::Primitive,
+        Layer::Builtin,
+    )
 }
 
 fn tool_of_server() -> Invocation {
@@ -46,14 +54,20 @@ fn a_server_is_granted_as_a_tool_or_as_what_it_is() {
         ("<mcp name=\"far\" tools=\"*\"/>", true),
         ("<mcp name=\"far\" tools=\"other\"/>", false),
         ("<mcp name=\"say\"/>", false),
-        ("<execute resource=\"mcp\" name=\"far\" tools=\"text\"/>", true),
+        (
+            "<execute resource=\"mcp\" name=\"far\" tools=\"text\"/>",
+            true,
+        ),
     ] {
         assert_eq!(allows(&format!("{SAY}{grant}"), &call), expected, "{grant}");
         // An `<mcp>` grant never covers the project's own tool.
         assert!(!allows(grant, &call), "{grant}");
     }
     let denial = judge_by(SAY, &call).denials;
-    assert_eq!(way_out(&denial), "add <execute resource=\"tool\" id=\"far\"/> to the <permissions> of `d`");
+    assert_eq!(
+        way_out(&denial),
+        "add <execute resource=\"tool\" id=\"far\"/> to the <permissions> of `d`"
+    );
 }
 
 #[test]
@@ -67,17 +81,30 @@ fn a_deny_of_the_server_wins() {
         ("<mcp name=\"near\"/>", true),
         ("<execute resource=\"tool\" id=\"far\"/>", false),
     ] {
-        assert_eq!(allows(&format!("{all}<deny>{deny}</deny>"), &call), expected, "{deny}");
+        assert_eq!(
+            allows(&format!("{all}<deny>{deny}</deny>"), &call),
+            expected,
+            "{deny}"
+        );
     }
 }
 
 #[test]
 fn a_tool_that_brings_its_server_needs_its_own_grant() {
-    let inline =
-        call(vec![link("say", "mcp_tool", ToolKind::McpTool, Layer::Project), primitive()], "say", Some("text"));
+    let inline = call(
+        vec![
+            link("say", "mcp_tool", ToolKind::McpTool, Layer::Project),
+            primitive(),
+        ],
+        "say",
+        Some("text"),
+    );
     assert!(allows(SAY, &inline));
     assert!(!allows("<mcp name=\"say\"/>", &inline));
-    assert!(!allows(&format!("{SAY}<deny><mcp name=\"say\" tools=\"text\"/></deny>"), &inline));
+    assert!(!allows(
+        &format!("{SAY}<deny><mcp name=\"say\" tools=\"text\"/></deny>"),
+        &inline
+    ));
 }
 
 #[test]
@@ -87,7 +114,10 @@ fn only_who_may_use_all_tools_may_list_them() {
     assert!(allows("<mcp name=\"far\"/>", &list));
     assert!(allows("<mcp name=\"far\" tools=\"*\"/>", &list));
     assert!(!allows("<mcp name=\"far\" tools=\"text\"/>", &list));
-    assert!(!allows("<mcp name=\"far\"/><deny><mcp name=\"far\" tools=\"text\"/></deny>", &list));
+    assert!(!allows(
+        "<mcp name=\"far\"/><deny><mcp name=\"far\" tools=\"text\"/></deny>",
+        &list
+    ));
 }
 
 #[test]
@@ -95,22 +125,47 @@ fn addresses_nearby_are_for_people_and_for_who_names_them() {
     let call = tool_of_server();
     assert!(may_reach_private(&Authority::Person, &call));
     assert!(!may_reach_private(&Authority::Agent, &call));
-    assert!(!may_reach_private(&Authority::Directives(Vec::new()), &call));
+    assert!(!may_reach_private(
+        &Authority::Directives(Vec::new()),
+        &call
+    ));
     for (permissions, expected) in [
         ("<execute resource=\"tool\" id=\"*\"/>", false),
         ("<mcp name=\"far\"/>", true),
         ("<mcp name=\"far\" tools=\"other\"/>", false),
         ("<deny><mcp name=\"far\"/></deny>", false),
-        ("<write resource=\"api\" endpoint=\"POST http://localhost:80/mcp\"/>", true),
-        ("<read resource=\"api\" endpoint=\"http://localhost:80/*\"/>", true),
+        (
+            "<write resource=\"api\" endpoint=\"POST http://localhost:80/mcp\"/>",
+            true,
+        ),
+        (
+            "<read resource=\"api\" endpoint=\"http://localhost:80/*\"/>",
+            true,
+        ),
         ("<write resource=\"api\" endpoint=\"POST /mcp\"/>", false),
-        ("<write resource=\"api\" endpoint=\"POST http://localhost:81/mcp\"/>", false),
+        (
+            "<write resource=\"api\" endpoint=\"POST http://localhost:81/mcp\"/>",
+            false,
+        ),
     ] {
         let grants = grants(permissions);
-        let caller = Caller { name: "d", grants: &grants };
-        assert_eq!(may_reach_private(&Authority::Directives(vec![caller]), &call), expected, "{permissions}");
+        let caller = PolicyCaller {
+            name: "d",
+            grants: &grants,
+        };
+        assert_eq!(
+            may_reach_private(&Authority::Directives(vec![caller]), &call),
+            expected,
+            "{permissions}"
+        );
         // Every directive on the way has to name it.
-        let nothing = Caller { name: "outer", grants: &[] };
-        assert!(!may_reach_private(&Authority::Directives(vec![nothing, caller]), &call), "{permissions}");
+        let nothing = PolicyCaller {
+            name: "outer",
+            grants: &[],
+        };
+        assert!(
+            !may_reach_private(&Authority::Directives(vec![nothing, caller]), &call),
+            "{permissions}"
+        );
     }
 }

@@ -42,23 +42,42 @@ fn some_permissions() -> impl Strategy<Value = Vec<String>> {
 
 fn some_call() -> impl Strategy<Value = Invocation> {
     let id = select(vec!["greet", "text/greet", "other", "text/format/x"]);
-    let runtime = select(vec!["python_runtime", "bash_runtime", "node_runtime", "ruby_runtime"]);
+    let runtime = select(vec![
+        "python_runtime",
+        "bash_runtime",
+        "node_runtime",
+        "ruby_runtime",
+    ]);
     let layer = select(vec![Layer::Builtin, Layer::Project, Layer::User]);
     let kind = select(vec!["python", "bash", "script", "node", ""]);
     let name = || prop_oneof![3 => select(vec!["git", "TOKEN", "github", "REGION"]).prop_map(str::to_owned), 1 => any::<String>()];
     let names = || prop::collection::vec(name(), 0..3);
-    let writes =
-        prop::option::of(prop::collection::vec(select(vec!["docs/**", "**", "a"]).prop_map(str::to_owned), 0..3));
-    (id, runtime, layer, kind, (names(), names(), names(), names()), writes).prop_map(
-        |(id, runtime, layer, kind, (commands, environment, mcp, variables), writes)| {
-            let mut call = script(id, kind, runtime);
-            call.chain[1].layer = layer;
-            call.requires = Requires { commands, environment, mcp };
-            call.variables = variables;
-            call.writes = writes;
-            call
-        },
+    let writes = prop::option::of(prop::collection::vec(
+        select(vec!["docs/**", "**", "a"]).prop_map(str::to_owned),
+        0..3,
+    ));
+    (
+        id,
+        runtime,
+        layer,
+        kind,
+        (names(), names(), names(), names()),
+        writes,
     )
+        .prop_map(
+            |(id, runtime, layer, kind, (commands, environment, mcp, variables), writes)| {
+                let mut call = script(id, kind, runtime);
+                call.chain[1].layer = layer;
+                call.requires = Requires {
+                    commands,
+                    environment,
+                    mcp,
+                };
+                call.variables = variables;
+                call.writes = writes;
+                call
+            },
+        )
 }
 
 fn some_path() -> impl Strategy<Value = PathBuf> {
@@ -75,8 +94,14 @@ fn some_path() -> impl Strategy<Value = PathBuf> {
 /// Checks with one directive: the number of denials, and whether the file may be changed.
 fn by(permissions: &[String], call: &Invocation, path: &Path) -> (usize, bool) {
     let grants = grants(&permissions.concat());
-    let authority = Authority::Directives(vec![Caller { name: "d", grants: &grants }]);
-    (judge(&authority, call).denials.len(), WriteRules::of(&authority, call).allows(path))
+    let authority = Authority::Directives(vec![PolicyCaller {
+        name: "d",
+        grants: &grants,
+    }]);
+    (
+        judge(&authority, call).denials.len(),
+        WriteRules::of(&authority, call).allows(path),
+    )
 }
 
 proptest! {
@@ -92,7 +117,7 @@ proptest! {
     #[test]
     fn the_printed_line_allows_the_file(permissions in some_permissions(), call in some_call(), path in some_path()) {
         let before = grants(&permissions.concat());
-        let of = |grants: &[Grant]| WriteRules::of(&Authority::Directives(vec![Caller { name: "d", grants }]), &call);
+        let of = |grants: &[Grant]| WriteRules::of(&Authority::Directives(vec![PolicyCaller { name: "d", grants }]), &call);
         let rules = of(&before);
         prop_assert_eq!(rules.hint(&path).is_none(), rules.allows(&path));
         if let Some(line) = rules.allow_with(&path) {
@@ -106,7 +131,7 @@ proptest! {
         callers in prop::collection::vec(some_permissions(), 1..4), call in some_call(), path in some_path(),
     ) {
         let parsed: Vec<Vec<Grant>> = callers.iter().map(|it| grants(&it.concat())).collect();
-        let together = Authority::Directives(parsed.iter().map(|grants| Caller { name: "d", grants }).collect());
+        let together = Authority::Directives(parsed.iter().map(|grants| PolicyCaller { name: "d", grants }).collect());
         let each: Vec<(usize, bool)> = callers.iter().map(|it| by(it, &call, &path)).collect();
         prop_assert_eq!(judge(&together, &call).is_allowed(), each.iter().all(|(denials, _)| *denials == 0));
         prop_assert_eq!(WriteRules::of(&together, &call).allows(&path), each.iter().all(|(_, write)| *write));

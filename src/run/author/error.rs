@@ -1,50 +1,39 @@
-//! Why items may not run as they are signed, or why nobody can say who signed them.
+//! Why items may not run because of their signatures, or why the signer is unknown.
 
 use std::path::PathBuf;
 
 use super::Authorship;
 use crate::exec::ssh::SshError;
-use crate::problem::{Call, Code, Explain, Hint, hint};
+use crate::problem::{Code, Explain, Hint, HintCall, hint};
+use crate::run::consent::UnreviewedItem;
 use crate::run::error::RunError;
 use crate::run::trust::TrustError;
 
-/// What the signature policy has to say.
+/// Errors of the signature policy.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorError {
     /// Only signed items may run.
     #[error("only signed items may run, and not signed {} {}", if .0.len() == 1 { "is" } else { "are" }, quoted(.0))]
     Unsigned(Vec<PathBuf>),
-    /// Only items may run whose authors are trusted.
-    #[error("only items signed by somebody you trust may run, and {}", reasons(.0))]
+    /// Only items with trusted authors may run.
+    #[error("only items signed by a trusted author may run, and {}", reasons(.0))]
     Untrusted(Vec<UntrustedItem>),
-    /// A directive of a run that waited may not run any more.
+    /// A directive of a waiting run may no longer run.
     #[error("only signed items may run, and `{}`, as the run began with it, {}", .0.file.display(), .0.author.reason())]
     Pinned(UntrustedItem),
     /// A tool runs a file that no signature covers.
     #[error("only signed items may run, and no stamp covers {}, which tool `{tool}` runs", quoted(.files))]
-    Uncovered {
-        /// The tool.
-        tool: String,
-        /// The files.
-        files: Vec<PathBuf>,
-    },
-    /// Rules or settings that no signature covers give a tool fields.
+    Uncovered { tool: String, files: Vec<PathBuf> },
+    /// A tool takes fields from rules or settings files that no signature covers.
     #[error("only signed items may run, and no stamp covers {}, which tool `{tool}` has fields from", quoted(.files))]
-    Lent {
-        /// The tool.
-        tool: String,
-        /// The files.
-        files: Vec<PathBuf>,
-    },
-    /// A tool holds packages that no signature covers.
+    Lent { tool: String, files: Vec<PathBuf> },
+    /// A tool contains packages that no signature covers.
     #[error("only signed items may run, and no stamp covers `{}` in tool `{tool}`", .folder.display())]
-    Packages {
-        /// The tool.
-        tool: String,
-        /// Where they are.
-        folder: PathBuf,
-    },
-    /// Whom to trust cannot be told.
+    Packages { tool: String, folder: PathBuf },
+    /// An agent wrote the items while the server ran.
+    #[error("an agent wrote {}, and a person has to allow it before it runs", ids(.0))]
+    Unreviewed(Vec<UnreviewedItem>),
+    /// The trusted signers cannot be read.
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// `ssh-keygen` could not sign or check.
@@ -52,12 +41,12 @@ pub enum AuthorError {
     Ssh(#[from] SshError),
 }
 
-/// An item that nobody signed who is trusted.
+/// An item without a signature of a trusted author.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UntrustedItem {
-    /// Its file, as people know it.
+    /// Its file, as shown to people.
     pub file: PathBuf,
-    /// What the signature beside it is worth.
+    /// The verdict on its signature.
     pub author: Authorship,
 }
 
@@ -70,6 +59,7 @@ impl Explain for AuthorError {
             | Self::Uncovered { .. }
             | Self::Lent { .. }
             | Self::Packages { .. } => Code::SignatureRequired,
+            Self::Unreviewed(_) => Code::ConsentNeeded,
             Self::Trust(err) => err.code(),
             Self::Ssh(err) => err.code(),
         }
@@ -78,20 +68,24 @@ impl Explain for AuthorError {
     fn hint(&self) -> Option<Hint> {
         match self {
             Self::Unsigned(_) => Some(
-                hint!["read them, then ", Call::Sign(None), " them; `piton config signature.require` shows where this is asked for"],
+                hint!["read them, then ", HintCall::Sign(None), " them; `piton config signature.require` shows where this is asked for"],
             ),
             Self::Untrusted(items) => items.iter().find_map(|item| item.author.hint()),
             Self::Pinned(_) => {
-                Some(hint!["end the run with ", Call::Cancel(None), ", sign the directive anew, and start it again"])
+                Some(hint!["end the run with ", HintCall::Cancel(None), ", sign the directive again, and start a new run"])
             }
             Self::Uncovered { .. } => {
-                Some("put it into the folder of the tool, whose stamp covers every file, and sign that".into())
+                Some("move it into the folder of the tool, whose stamp covers every file, and sign the tool".into())
             }
-            Self::Lent { .. } => Some("write these fields into the script itself, and sign that".into()),
+            Self::Lent { .. } => Some("put these fields into the script itself, and sign it".into()),
             Self::Packages { .. } => Some(
-                "remove it: name packages of Python in `dependencies`, and keep what else the tool needs in a folder with \
-                 another name, which its stamp covers".into(),
+                "remove it: list Python packages in `dependencies`, and move other files to a folder with another \
+                 name, which the stamp covers".into(),
             ),
+            Self::Unreviewed(items) => {
+                let names: Vec<String> = items.iter().map(|item| format!(" --item {}", item.id)).collect();
+                Some(format!("ask the person; in a terminal: `piton approve{}`", names.concat()).into())
+            }
             Self::Trust(err) => err.hint(),
             Self::Ssh(err) => err.hint(),
         }
@@ -101,10 +95,10 @@ impl Explain for AuthorError {
 impl AuthorError {
     /// Whether the policy forbids it.
     pub fn is_denied(&self) -> bool {
-        self.code() == Code::SignatureRequired
+        matches!(self.code(), Code::SignatureRequired | Code::ConsentNeeded)
     }
 
-    /// Whether what was asked for does not exist or makes no sense.
+    /// Whether the request is invalid.
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Trust(err) => err.is_usage(),
@@ -114,7 +108,8 @@ impl AuthorError {
             | Self::Pinned(_)
             | Self::Uncovered { .. }
             | Self::Lent { .. }
-            | Self::Packages { .. } => false,
+            | Self::Packages { .. }
+            | Self::Unreviewed(_) => false,
         }
     }
 
@@ -137,10 +132,20 @@ impl From<SshError> for RunError {
 }
 
 fn reasons(items: &[UntrustedItem]) -> String {
-    let reason = |item: &UntrustedItem| format!("`{}` {}", item.file.display(), item.author.reason());
+    let reason =
+        |item: &UntrustedItem| format!("`{}` {}", item.file.display(), item.author.reason());
     items.iter().map(reason).collect::<Vec<_>>().join("; ")
 }
 
+fn ids(items: &[UnreviewedItem]) -> String {
+    let name = |item: &UnreviewedItem| format!("{} `{}`", item.kind, item.id);
+    items.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
 fn quoted(files: &[PathBuf]) -> String {
-    files.iter().map(|file| format!("`{}`", file.display())).collect::<Vec<_>>().join(", ")
+    files
+        .iter()
+        .map(|file| format!("`{}`", file.display()))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -1,16 +1,16 @@
-//! A person says yes: to a question, or to the changes of a step.
+//! Handles approvals: of a question, or of the changes of a step.
 //!
-//! An approval is for content. It names the tree that was shown, is refused where the disk has changed since, and
-//! takes along what the person edited in the files of the run while it waited.
+//! An approval is for exact content. It names the tree that was shown, is refused if the disk has
+//! changed since, and includes the person's edits to the files of the run.
 
 use serde_json::Value;
 
 use super::Run;
-use super::act::HUMAN_ACTION;
+use super::answer::settle_found;
+use super::execute_step::HUMAN_ACTION;
+use super::prose::ManualStep;
 use crate::audit::history::{History, StepRecord};
 use crate::checkpoint::attribution::Attributed;
-use crate::checkpoint::checkpointer::Checkpointer;
-use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::item::directive::{CheckpointMode, StepAction};
 use crate::journal::event::{Event, StepKind};
@@ -18,38 +18,54 @@ use crate::journal::summary::StepStatus;
 use crate::problem::Code;
 use crate::run::checkpoint::Chosen;
 use crate::run::error::RunError;
+use crate::run::recorder::Recorder;
 use crate::run::review::{Review, Reviewed, look};
 use crate::run::session::Session;
-use crate::run::settle::{Settlement, Wording};
-use crate::run::values;
+use crate::run::settle::{self, Settlement, Wording};
+use crate::run::{checkpoint, values};
 
-impl Run<'_, '_> {
-    /// What the waiting step is about, from the disk; none where nothing would be committed by an approval.
+impl Run<'_> {
+    /// What the waiting step asks to approve, read from disk; `None` if an approval would commit
+    /// nothing.
     pub fn review(&mut self) -> Result<Option<Review>, RunError> {
         Ok(self.reviewed()?.map(|reviewed| reviewed.review))
     }
 
     /// The changes of a review as a diff.
     pub fn diff_of(&self, review: &Review) -> Result<Vec<u8>, RunError> {
-        Ok(self.session.repository()?.diff(&review.changes, None)?.bytes)
+        Ok(self
+            .session
+            .repository()?
+            .diff(&review.changes, None)?
+            .bytes)
     }
 
     fn reviewed(&mut self) -> Result<Option<Reviewed>, RunError> {
-        let Some(open) = self.state().and_then(|state| state.open.clone()) else { return Ok(None) };
+        let Some(open) = self.state().and_then(|state| state.open.clone()) else {
+            return Ok(None);
+        };
         if open.before.is_none() {
             return Ok(None);
         }
-        let (history, _) = History::load(&self.session.folders().runs)?;
+        let (history, _) = History::load(&self.session.recorder.folders.runs)?;
         let id = self.id();
-        let Some(run) = history.run(id) else { return Ok(None) };
-        let Some(checkpointer) = &mut self.session.checkpointer else { return Ok(None) };
+        let Some(run) = history.run(id) else {
+            return Ok(None);
+        };
+        let Some(checkpointer) = &mut self.session.checkpointer else {
+            return Ok(None);
+        };
         Ok(look(checkpointer, &history, run, &open)?)
     }
 
-    /// Writes an approval down, if it is for what is on disk.
-    pub(super) fn approve(&mut self, open: &StepRecord, shown: Option<&str>) -> Result<Option<Reviewed>, RunError> {
+    /// Records an approval, if it matches the files on disk.
+    pub(super) fn approve(
+        &mut self,
+        open: &StepRecord,
+        shown: Option<&str>,
+    ) -> Result<Option<Reviewed>, RunError> {
         let reviewed = match self.reviewed() {
-            // The checkpoint fails for the same reason, and says it.
+            // The checkpoint will fail for the same reason and report it.
             Err(RunError::Checkpoint(_)) if shown.is_none() => return Ok(None),
             reviewed => reviewed?,
         };
@@ -57,16 +73,26 @@ impl Run<'_, '_> {
         if let Some(shown) = shown
             && !found.is_some_and(|found| found.to_string().starts_with(shown))
         {
-            return Err(RunError::ShownChanged { run: self.id(), shown: shown.to_owned(), found });
+            return Err(RunError::ShownChanged {
+                run: self.id(),
+                shown: shown.to_owned(),
+                found,
+            });
         }
         if let Some(Reviewed { review, .. }) = &reviewed {
             let (step, tree, edits) = (open.id.step, review.tree, review.edits.clone());
-            self.session.record(&Event::Approved { step, tree, edits })?;
+            let approver = self.approver.clone();
+            self.session.recorder.record(&Event::Approved {
+                step,
+                tree,
+                edits,
+                approver,
+            })?;
         }
         Ok(reviewed)
     }
 
-    /// A person says yes to a question.
+    /// Handles the approval of a question.
     pub(super) fn take_yes(
         &mut self,
         open: &StepRecord,
@@ -75,21 +101,38 @@ impl Run<'_, '_> {
         reviewed: Option<Reviewed>,
     ) -> Result<(), RunError> {
         if gate == HUMAN_ACTION {
-            return self.settle_work(open.id.step, &open.name, open.before.as_ref(), &[], Ok(result), "", &[]);
+            return self.settle_work(&ManualStep::of(open), &[], Ok(result));
         }
         let (step, name) = (open.id.step, open.name.as_str());
-        self.session.record(&Event::Answered { step, result, error: None, paths: Vec::new() })?;
+        self.session.recorder.record(&Event::Answered {
+            step,
+            result,
+            error: None,
+            paths: Vec::new(),
+            approver: self.approver.clone(),
+        })?;
         let reviewed = reviewed.filter(|reviewed| !reviewed.found.delta.changes.is_empty());
         let (Some(reviewed), Some(before)) = (reviewed, open.before.as_ref()) else {
-            return self.session.finish_step(step, name, StepStatus::Succeeded, None, None, None);
+            return self.session.recorder.finish_step(
+                step,
+                name,
+                StepStatus::Succeeded,
+                None,
+                None,
+                None,
+            );
         };
         let given = self.pinned.options.message.clone();
-        let wording = Wording { name, given: given.as_deref(), ..Wording::default() };
-        let settlement = self.session.take_edits(step, wording, before, reviewed)?;
+        let wording = Wording {
+            name,
+            given: given.as_deref(),
+            ..Wording::default()
+        };
+        let settlement = take_edits(&mut self.session, step, wording, before, reviewed)?;
         self.end_decided(open, settlement, None)
     }
 
-    /// A person says yes to the changes of a step: they are committed.
+    /// Handles the approval of the changes of a step: commits them.
     pub(super) fn keep_changes(
         &mut self,
         open: &StepRecord,
@@ -98,12 +141,18 @@ impl Run<'_, '_> {
     ) -> Result<(), RunError> {
         let (operation, worded) = match (&open.kind, self.step().map(|step| step.action)) {
             (StepKind::Checkpoint { .. }, Some(StepAction::Checkpoint { operation, message })) => {
-                let filled = |text: &str| self.with_scope(None, |scope| values::fill_text(text, scope)).ok();
+                let filled = |text: &str| {
+                    self.with_scope(None, |scope| values::fill_text(text, scope))
+                        .ok()
+                };
                 (filled(&operation), message.and_then(|text| filled(&text)))
             }
             _ => (None, None),
         };
-        let given = message.map(str::to_owned).or(worded).or_else(|| self.pinned.options.message.clone());
+        let given = message
+            .map(str::to_owned)
+            .or(worded)
+            .or_else(|| self.pinned.options.message.clone());
         let wording = Wording {
             name: &open.name,
             operation: operation.as_deref(),
@@ -112,84 +161,117 @@ impl Run<'_, '_> {
             ..Wording::default()
         };
         let mut open = open.clone();
-        if open.answer.as_ref().is_some_and(|(_, error)| error.as_ref().is_some_and(|it| it.code == Code::Rejected)) {
-            // A no that was cut off before it had any effect; the last word counts.
+        if open
+            .answer
+            .as_ref()
+            .is_some_and(|(_, error)| error.as_ref().is_some_and(|it| it.code == Code::Rejected))
+        {
+            // The rejection was interrupted before it took effect; the last answer counts.
             let (step, result, paths) = (open.id.step, Value::Null, Vec::new());
-            self.session.record(&Event::Answered { step, result, error: None, paths })?;
+            self.session.recorder.record(&Event::Answered {
+                step,
+                result,
+                error: None,
+                paths,
+                approver: self.approver.clone(),
+            })?;
             open.answer = None;
         }
         let settlement = match reviewed {
-            Some(reviewed) => self.session.commit_reviewed(&open, wording, reviewed)?,
-            None => self.session.with_found(&open, |session, checkpointer, before, found| {
-                session.commit_or_explain(checkpointer, open.id.step, wording, before, found)
-            })?,
+            Some(reviewed) => commit_reviewed(&mut self.session, &open, wording, reviewed)?,
+            None => commit_found(&mut self.session, &open, wording)?,
         };
         self.end_decided(&open, settlement, None)
     }
 }
 
-impl Session<'_, '_> {
-    /// What a person edited while they were asked becomes the step's: committed, or left for the next checkpoint.
-    fn take_edits(
-        &mut self,
-        step: u32,
-        wording: Wording<'_>,
-        before: &Snapshot,
-        reviewed: Reviewed,
-    ) -> Result<Settlement, RunError> {
-        self.with_checkpointer(|session, checkpointer| {
-            let Reviewed { found, .. } = reviewed;
-            session.record_found(step, &found)?;
-            if session.mode == CheckpointMode::Auto {
-                session.commit_or_explain(checkpointer, step, wording, before, found)
-            } else {
-                session.keep(step, "explicit mode: a checkpoint step commits it", &found.delta)
-            }
-        })
+/// The person's edits during the question become part of the step: committed, or kept for the
+/// next checkpoint.
+fn take_edits(
+    session: &mut Session<'_>,
+    step: u32,
+    wording: Wording<'_>,
+    before: &Snapshot,
+    reviewed: Reviewed,
+) -> Result<Settlement, RunError> {
+    let (recorder, checkpointer) = session.with_git()?;
+    let Reviewed { found, .. } = reviewed;
+    record_found(recorder, step, &found)?;
+    if recorder.mode == CheckpointMode::Auto {
+        settle::commit_or_explain(recorder, checkpointer, step, wording, before, found)
+    } else {
+        let reason = "left uncommitted until the next checkpoint step";
+        settle::keep(recorder, step, reason, &found.delta)
     }
+}
 
-    /// Commits what was approved, and nothing else.
-    fn commit_reviewed(
-        &mut self,
-        open: &StepRecord,
-        wording: Wording<'_>,
-        reviewed: Reviewed,
-    ) -> Result<Settlement, RunError> {
+/// Commits the changes that were recorded before the person was asked.
+fn commit_found(
+    session: &mut Session<'_>,
+    open: &StepRecord,
+    wording: Wording<'_>,
+) -> Result<Settlement, RunError> {
+    settle_found(session, open, |recorder, checkpointer, before, found| {
         let step = open.id.step;
-        let Some(before) = &open.before else { return self.skip_checkpoint(step) };
-        self.with_checkpointer(|session, checkpointer| {
-            let Reviewed { review, now, found, left } = reviewed;
-            match left.map(Chosen::of) {
-                None => {
-                    if !review.edits.is_empty() {
-                        session.record_found(step, &found)?;
-                    }
-                    session.commit_or_explain(checkpointer, step, wording, before, found)
-                }
-                Some(Ok(chosen)) => {
-                    let chosen = Chosen { edits: review.edits, ..chosen };
-                    session.commit_selected(checkpointer, step, wording, &now, now.clone(), chosen)
-                }
-                Some(Err(err)) => session.failed(step, err),
+        settle::commit_or_explain(recorder, checkpointer, step, wording, before, found)
+    })
+}
+
+/// Commits exactly what was approved.
+fn commit_reviewed(
+    session: &mut Session<'_>,
+    open: &StepRecord,
+    wording: Wording<'_>,
+    reviewed: Reviewed,
+) -> Result<Settlement, RunError> {
+    let step = open.id.step;
+    let Some(before) = &open.before else {
+        return session.recorder.skip_checkpoint(step);
+    };
+    let (recorder, checkpointer) = session.with_git()?;
+    let Reviewed {
+        review,
+        now,
+        found,
+        left,
+    } = reviewed;
+    match left.map(Chosen::of) {
+        None => {
+            if !review.edits.is_empty() {
+                record_found(recorder, step, &found)?;
             }
-        })
+            settle::commit_or_explain(recorder, checkpointer, step, wording, before, found)
+        }
+        Some(Ok(chosen)) => {
+            let chosen = Chosen {
+                edits: review.edits,
+                ..chosen
+            };
+            checkpoint::commit_selected(
+                recorder,
+                checkpointer,
+                step,
+                wording,
+                &now,
+                now.clone(),
+                chosen,
+            )
+        }
+        Some(Err(err)) => settle::failed(recorder, step, err),
     }
+}
 
-    fn record_found(&mut self, step: u32, found: &Attributed) -> Result<(), RunError> {
-        let (after, delta, outside) = (found.after.clone(), found.delta.clone(), Vec::new());
-        self.record(&Event::ChangesFound { step, after, delta, outside })?;
-        Ok(())
-    }
-
-    fn with_checkpointer(
-        &mut self,
-        act: impl FnOnce(&mut Self, &mut Checkpointer) -> Result<Settlement, RunError>,
-    ) -> Result<Settlement, RunError> {
-        let Some(mut checkpointer) = self.checkpointer.take() else {
-            return Err(CheckpointError::NoRepository(self.ctx.root.clone()).into());
-        };
-        let settled = act(self, &mut checkpointer);
-        self.checkpointer = Some(checkpointer);
-        settled
-    }
+fn record_found(
+    recorder: &mut Recorder<'_>,
+    step: u32,
+    found: &Attributed,
+) -> Result<(), RunError> {
+    let (after, delta, outside) = (found.after.clone(), found.delta.clone(), Vec::new());
+    recorder.record(&Event::ChangesFound {
+        step,
+        after,
+        delta,
+        outside,
+    })?;
+    Ok(())
 }

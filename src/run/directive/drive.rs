@@ -1,46 +1,54 @@
-//! Letting a run go on until it is done, or waits for what nobody at hand can give.
+//! Drives a run until it is done, or waits for an answer that the caller cannot give.
 
-use super::{Input, Progress, Run, Waiting};
+use super::{Run, RunInput, StepProgress, Waiting};
 use crate::journal::event::Wait;
 use crate::journal::summary::RunSummary;
 use crate::run::error::RunError;
 use crate::run::tool::Listener;
 
-/// Where a run has come to a halt. Nobody holds its lock any more.
+/// Why a run has stopped. Its lock is released.
 #[derive(Debug)]
-pub enum Halt {
-    /// It is over.
+pub enum RunHalt {
     Done(RunSummary),
-    /// It waits for somebody.
+    /// It waits for an answer.
     Waits(Waiting, RunSummary),
-    /// It could not go on; the summary is that of a run that can be taken up again, or was interrupted.
+    /// It could not continue; the run can be resumed, or was interrupted.
     Stuck(RunError, RunSummary),
 }
 
-/// What whoever takes a run up says when they say nothing.
-const UNSAID: Input = Input::Done { result: None, paths: Vec::new() };
+/// The input of a `resume` without arguments.
+const UNSAID: RunInput = RunInput::Done {
+    result: None,
+    paths: Vec::new(),
+};
 
-impl Run<'_, '_> {
-    /// Goes on until the run is done or waits; `ask` may have an answer at once.
+impl Run<'_> {
+    /// Continues until the run is done or waits; `ask` may answer at once.
     pub fn drive<E: From<RunError>>(
         mut self,
-        first: Input,
+        first: RunInput,
         listener: &mut Listener<'_>,
-        mut ask: impl FnMut(&mut Self, &Waiting) -> Result<Option<Input>, E>,
-    ) -> Result<Halt, E> {
-        let nobody_knows = self.waiting().is_some_and(|it| matches!(it.wait, Wait::Indeterminate { .. }));
-        // That a step is done is said with a result where nobody can know it.
-        let mut input = if nobody_knows && first == UNSAID { Input::Go } else { first };
+        mut ask: impl FnMut(&mut Self, &Waiting) -> Result<Option<RunInput>, E>,
+    ) -> Result<RunHalt, E> {
+        let nobody_knows = self
+            .waiting()
+            .is_some_and(|it| matches!(it.wait, Wait::Indeterminate { .. }));
+        // An indeterminate step needs an explicit result; a bare resume means "go on".
+        let mut input = if nobody_knows && first == UNSAID {
+            RunInput::Go
+        } else {
+            first
+        };
         loop {
             match self.advance(input, listener) {
-                Ok(Progress::Stepped) => input = Input::Go,
-                Ok(Progress::Done(summary)) => return Ok(Halt::Done(*summary)),
-                Ok(Progress::Waiting(waiting)) => match ask(&mut self, &waiting)? {
+                Ok(StepProgress::Stepped) => input = RunInput::Go,
+                Ok(StepProgress::Done(summary)) => return Ok(RunHalt::Done(*summary)),
+                Ok(StepProgress::Waiting(waiting)) => match ask(&mut self, &waiting)? {
                     Some(answer) => input = answer,
-                    None => return Ok(Halt::Waits(*waiting, self.pause()?)),
+                    None => return Ok(RunHalt::Waits(*waiting, self.pause()?)),
                 },
                 Err(err) => {
-                    // What was approved is not what is on disk: the question is put again.
+                    // The disk differs from what was approved: ask again.
                     if let (RunError::ShownChanged { .. }, Some(waiting)) = (&err, self.waiting())
                         && let Some(answer) = ask(&mut self, &waiting)?
                     {
@@ -48,7 +56,7 @@ impl Run<'_, '_> {
                         continue;
                     }
                     return match self.suspend(&err)? {
-                        Some(summary) => Ok(Halt::Stuck(err, summary)),
+                        Some(summary) => Ok(RunHalt::Stuck(err, summary)),
                         None => Err(err.into()),
                     };
                 }

@@ -1,68 +1,97 @@
-//! Where in its file a placeholder of a directive stands.
+//! Finds where a placeholder of a directive is written in its file.
 //!
-//! A directive keeps its texts without their escapes, so an error knows where in such a text it is and not where in
-//! the file. The pinned text of the directive is searched for the placeholder, from the step or parameter on.
+//! A directive keeps its texts unescaped, so an error has an offset in such a text and not in the
+//! file. This module searches the pinned source for the placeholder, starting at the step or
+//! parameter.
 
 use std::sync::Arc;
 
 use super::Run;
 use super::pin::Pinned;
 use crate::item::directive::Directive;
-use crate::item::place::{LineIndex, Place};
+use crate::item::position::{LineIndex, Position};
 use crate::item::tool::Origin;
 use crate::run::values::ValueError;
 
-/// How much of an expression is looked for.
+/// How much of an expression to search for.
 const MOST: usize = 200;
 
-impl Run<'_, '_> {
-    /// Where the placeholder of an error stands; none for what is built in.
+impl Run<'_> {
+    /// Where the placeholder of an error is written; `None` for built-in directives.
     pub(super) fn origin(&self, err: &ValueError) -> Option<Origin> {
         let frame = self.state()?.frames.last()?;
         let step = frame.step().map(|step| step.place);
-        self.pinned.origin(&frame.directive, step.unwrap_or(frame.directive.place), err)
+        self.pinned
+            .origin(&frame.directive, step.unwrap_or(frame.directive.place), err)
     }
 }
 
 impl Pinned {
-    /// Where the placeholder of an error stands in a directive, at a place or after it.
-    fn origin(&self, directive: &Arc<Directive>, from: Place, err: &ValueError) -> Option<Origin> {
+    /// Where the placeholder of an error is written in a directive, at or after `from`.
+    fn origin(
+        &self,
+        directive: &Arc<Directive>,
+        from: Position,
+        err: &ValueError,
+    ) -> Option<Origin> {
         let (file, source) = self.text_of(directive)?;
         let context = err.context.as_ref()?;
         let near = context.near.unwrap_or(from);
-        Some(Origin::new(file.to_path_buf(), locate(source, near, &context.text, err.offset)))
+        Some(Origin::new(
+            file.to_path_buf(),
+            locate(source, near, &context.text, err.offset),
+        ))
     }
 }
 
-/// The place of an offset of a text that stands in a source somewhere after `near`.
-fn locate(source: &str, near: Place, text: &str, offset: usize) -> Place {
+/// The position of an offset in a text that is written somewhere after `near` in a source.
+fn locate(source: &str, near: Position, text: &str, offset: usize) -> Position {
     let lines = LineIndex::new(source);
     let start = offset_of(source, &lines, near);
     let rest = source.get(start..).unwrap_or_default();
-    let rest = rest.find("</step>").and_then(|end| rest.get(..end)).unwrap_or(rest);
-    let line = text.get(..offset).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+    let rest = rest
+        .find("</step>")
+        .and_then(|end| rest.get(..end))
+        .unwrap_or(rest);
+    let line = text
+        .get(..offset)
+        .and_then(|before| before.rfind('\n'))
+        .map_or(0, |at| at + 1);
     let end = offset + written(text.get(offset..).unwrap_or_default());
     let found = |from: usize| {
         let part = text.get(from..end).filter(|part| !part.is_empty())?;
         Some(start + rest.find(part)? + offset - from)
     };
-    // With what stands before it in its line it is found even where the same placeholder occurs earlier.
-    found(line).or_else(|| found(offset)).map_or(near, |at| lines.place(at))
+    // Search with the preceding part of its line, because the same placeholder may occur earlier.
+    found(line)
+        .or_else(|| found(offset))
+        .map_or(near, |at| lines.place(at))
 }
 
-/// How long the placeholder or name at the beginning of a text is, in bytes.
+/// The length of the placeholder or name at the beginning of a text, in bytes.
 fn written(text: &str) -> usize {
     let line = text.find('\n').unwrap_or(text.len());
     let end = text.find('}').map_or(line, |at| (at + 1).min(line));
-    (0..=end.min(MOST)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+    (0..=end.min(MOST))
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0)
 }
 
-fn offset_of(source: &str, lines: &LineIndex<'_>, place: Place) -> usize {
-    let line = usize::try_from(place.line).unwrap_or(usize::MAX).saturating_sub(1);
+fn offset_of(source: &str, lines: &LineIndex<'_>, place: Position) -> usize {
+    let line = usize::try_from(place.line)
+        .unwrap_or(usize::MAX)
+        .saturating_sub(1);
     let start = lines.start(line).unwrap_or(0);
-    let column = usize::try_from(place.column).unwrap_or(usize::MAX).saturating_sub(1);
+    let column = usize::try_from(place.column)
+        .unwrap_or(usize::MAX)
+        .saturating_sub(1);
     let rest = source.get(start..).unwrap_or_default();
-    start + rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at)
+    start
+        + rest
+            .char_indices()
+            .nth(column)
+            .map_or(rest.len(), |(at, _)| at)
 }
 
 #[cfg(test)]
@@ -71,8 +100,8 @@ mod tests {
 
     const SOURCE: &str = "<step name=\"a\"><param value=\"{input:é}\"/></step>\n<step name=\"b\">\n  <action>{input:x}, then\n  ünd {input:x}</action></step>\n";
 
-    fn at(line: u32, column: u32) -> Place {
-        Place { line, column }
+    fn at(line: u32, column: u32) -> Position {
+        Position { line, column }
     }
 
     #[test]
@@ -80,7 +109,10 @@ mod tests {
         assert_eq!(locate(SOURCE, at(1, 1), "{input:é}", 0), at(1, 30));
         let text = "{input:x}, then\n  ünd {input:x}";
         assert_eq!(locate(SOURCE, at(2, 1), text, 0), at(3, 11));
-        assert_eq!(locate(SOURCE, at(2, 1), text, text.rfind('{').unwrap()), at(4, 7));
+        assert_eq!(
+            locate(SOURCE, at(2, 1), text, text.rfind('{').unwrap()),
+            at(4, 7)
+        );
     }
 
     #[test]

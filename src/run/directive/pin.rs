@@ -1,62 +1,53 @@
-//! What a run runs, as it was when the run began.
+//! The items of a run, pinned when the run began.
 //!
-//! The directives that it can reach are kept as text beside the journal and are what is run, also after a wait of
-//! days. Tools run from where they are; one whose files have changed since the run began is refused.
-//! A run that has ended and begins again takes its items as they are then: [`renewal`].
+//! The text of every reachable directive is saved beside the journal, and the run uses this text
+//! even after a wait of days. Tools run from their place; a tool whose files have changed since the
+//! run began is refused. A restarted run uses the current items: [`renewal`].
 
 mod renewal;
+mod storage;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
-use tempfile::NamedTempFile;
 
 use crate::context::Context;
+use crate::encoding::hex;
 use crate::exec::{chain, check_stamp};
 use crate::item::directive::{self, Directive, StepAction};
 use crate::item::finding::{Finding, Findings, Severity, Strength};
-use crate::item::signature::{self, hex};
+use crate::item::signature;
 use crate::item::source::{MAX_TEXT, SourceFile, files_below, read_bytes};
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
-use crate::item::tool::Origin;
+use crate::item::tool::{Isolation, Origin};
 use crate::item::validate;
-use crate::journal::RunId;
-use crate::run::author;
+use crate::run::author::{self, AuthorError};
+use crate::run::consent::UnreviewedItem;
 use crate::run::error::RunError;
+use storage::{MAX_FILE, hash_of, parse};
 
-const MANIFEST: &str = "pinned.json";
-/// What turned up during the run.
-const LATER: &str = "pinned-later.json";
-const FOLDER: &str = "pinned";
-/// The directive that piton does itself.
+/// The directive that piton implements itself.
 pub(in crate::run) const GIT_CHECKPOINT: &str = "git_checkpoint";
-/// More than any file of an item holds.
-const MAX_FILE: u64 = 256 * 1024 * 1024;
 
-/// What a run was started with.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Pinned {
-    /// What the directive was given.
     pub inputs: Map<String, Value>,
-    /// How it is run.
     pub options: RunOptions,
-    /// The id of the directive of the run; empty where an older piton has pinned it.
+    /// The id of the root directive; empty in manifests of older versions.
     #[serde(default)]
     root: String,
-    /// The directives that can be reached, by the id they are asked for with.
+    /// The reachable directives, by the id in the reference.
     directives: BTreeMap<String, PinnedDirective>,
-    /// The hash of the files of each tool, by the id it is asked for with.
+    /// The hash of the files of each tool, by the id in the reference.
     tools: BTreeMap<String, String>,
-    /// The hash of the manifest, where the run has begun again with other items than before.
+    /// The hash of the manifest, if the run was restarted with other items.
     #[serde(skip)]
     renewed: Option<String>,
-    /// What of it has turned up during the run.
+    /// Items that were pinned during the run.
     #[serde(skip)]
     later: Later,
     #[serde(skip)]
@@ -65,7 +56,7 @@ pub struct Pinned {
     parsed: BTreeMap<String, Arc<Directive>>,
 }
 
-/// Items whose names were not known when the run began, as they were when they turned up.
+/// Items whose names were not known when the run began, pinned at their first use.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Later {
     #[serde(default)]
@@ -76,26 +67,32 @@ struct Later {
     is_unsaved: bool,
 }
 
-/// How a directive is run.
+/// The options of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line, by itself")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line, by itself"
+)]
 pub struct RunOptions {
-    /// Whether a change that a tool did not announce is a failure.
+    /// Whether undeclared changes of a tool are a failure.
     #[serde(default)]
     pub strict: bool,
-    /// Whether a lower isolation than the one asked for will do.
+    /// Whether a lower isolation level than the requested one is acceptable.
     #[serde(default)]
     pub allow_degraded: bool,
-    /// Whether a person decides about the changes of each step.
+    /// Whether a person approves the changes of each step.
     #[serde(default)]
     pub ask: bool,
-    /// The message of its commits, instead of generated ones.
+    /// The commit message, instead of generated ones.
     #[serde(default)]
     pub message: Option<String>,
-    /// The program that does its prose steps.
+    /// The agent command for manual steps.
     #[serde(default)]
     pub agent_command: Option<String>,
-    /// Whether everything is put back if the run does not succeed.
+    /// Its isolation level, instead of that of the settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_isolation: Option<Isolation>,
+    /// Whether to roll back everything if the run does not succeed.
     #[serde(default)]
     pub atomic: bool,
 }
@@ -106,16 +103,15 @@ struct PinnedDirective {
     label: String,
     /// The sha256 of its text.
     content: String,
-    /// The file it came from, as people know it.
+    /// Its file, as shown to people.
     file: PathBuf,
-    /// The signature beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     signature: Option<String>,
 }
 
-/// A directive that is pinned.
+/// A pinned directive.
 #[derive(Clone, Debug)]
-pub(in crate::run) struct Found {
+pub(in crate::run) struct LoadedPin {
     pub(in crate::run) directive: Arc<Directive>,
     pub(in crate::run) label: String,
     pub(in crate::run) content: String,
@@ -123,21 +119,28 @@ pub(in crate::run) struct Found {
 }
 
 impl Pinned {
-    /// Pins a directive and everything that it names.
+    /// Pins a directive and everything that it references.
     pub(in crate::run) fn of(ctx: &Context, store: &ItemStore, id: &str) -> Result<Self, RunError> {
-        let mut pinned = Self { root: id.to_owned(), ..Self::default() };
+        let mut pinned = Self {
+            root: id.to_owned(),
+            ..Self::default()
+        };
         let mut open = VecDeque::from([(id.to_owned(), None)]);
         while let Some((id, named_by)) = open.pop_front() {
             if pinned.directives.contains_key(&id) {
                 continue;
             }
-            let found = pinned.pin_directive(ctx, store, &id).map_err(|err| placed(err, named_by))?;
+            let found = pinned
+                .pin_directive(ctx, store, &id)
+                .map_err(|err| placed(err, named_by))?;
             for required in &found.directive.relationships.requires {
-                store.find(ItemKind::Directive, required).map_err(|err| RunError::Required {
-                    directive: found.label.clone(),
-                    required: required.clone(),
-                    source: err,
-                })?;
+                store
+                    .find(ItemKind::Directive, required)
+                    .map_err(|err| RunError::Required {
+                        directive: found.label.clone(),
+                        required: required.clone(),
+                        source: err,
+                    })?;
             }
             for step in &found.directive.steps {
                 let origin = Origin::new(found.file.clone(), step.place);
@@ -147,7 +150,9 @@ impl Pinned {
                             .pin_tool(store, item_id)
                             .map_err(|err| placed(err, Some((step.name.clone(), origin))))?;
                     }
-                    StepAction::Directive { item_id, .. } if !item_id.contains('{') && item_id != GIT_CHECKPOINT => {
+                    StepAction::Directive { item_id, .. }
+                        if !item_id.contains('{') && item_id != GIT_CHECKPOINT =>
+                    {
                         open.push_back((item_id.clone(), Some((step.name.clone(), origin))));
                     }
                     _ => {}
@@ -155,35 +160,62 @@ impl Pinned {
             }
             for hook in &found.directive.hooks {
                 let origin = Origin::new(found.file.clone(), hook.place);
-                open.push_back((hook.directive.clone(), Some((format!("hook {}", hook.directive), origin))));
+                open.push_back((
+                    hook.directive.clone(),
+                    Some((format!("hook {}", hook.directive), origin)),
+                ));
             }
         }
-        // A run that would be refused in its last step does not begin.
-        let files: BTreeSet<&Path> =
-            pinned.tools.keys().flat_map(|id| links(store, id)).map(|item| item.file.as_path()).collect();
-        let is_pinned = |item: &&Item| item.kind() == ItemKind::Tool && files.contains(item.file.as_path());
+        // A run must not begin if its last step would be refused.
+        let files: BTreeSet<&Path> = pinned
+            .tools
+            .keys()
+            .flat_map(|id| links(store, id))
+            .map(|item| item.file.as_path())
+            .collect();
+        let is_pinned =
+            |item: &&Item| item.kind() == ItemKind::Tool && files.contains(item.file.as_path());
         author::demand(ctx, store.items().iter().filter(is_pinned))?;
         Ok(pinned)
     }
 
-    /// The directive that an id stands for; one that only turns up during a run is pinned then.
-    pub(in crate::run) fn find(&mut self, ctx: &Context, store: &ItemStore, id: &str) -> Result<Found, RunError> {
+    /// The directive with an id; pins it if it is used for the first time.
+    pub(in crate::run) fn find(
+        &mut self,
+        ctx: &Context,
+        store: &ItemStore,
+        id: &str,
+    ) -> Result<LoadedPin, RunError> {
         if let Some(found) = self.found(id) {
             return Ok(found);
         }
         let found = self.pin_directive(ctx, store, id)?;
-        self.later.directives.extend(self.directives.get(id).map(|pinned| (id.to_owned(), pinned.clone())));
+        self.later.directives.extend(
+            self.directives
+                .get(id)
+                .map(|pinned| (id.to_owned(), pinned.clone())),
+        );
         self.later.is_unsaved = true;
         Ok(found)
     }
 
-    fn found(&self, id: &str) -> Option<Found> {
-        let PinnedDirective { label, content, file, .. } = self.directives.get(id)?.clone();
-        Some(Found { directive: Arc::clone(self.parsed.get(&content)?), label, content, file })
+    fn found(&self, id: &str) -> Option<LoadedPin> {
+        let PinnedDirective {
+            label,
+            content,
+            file,
+            ..
+        } = self.directives.get(id)?.clone();
+        Some(LoadedPin {
+            directive: Arc::clone(self.parsed.get(&content)?),
+            label,
+            content,
+            file,
+        })
     }
 
-    /// The directive of the run, which the run calls by a label, e.g. `release@1.0.0`.
-    pub(in crate::run) fn root(&self, label: &str) -> Option<Found> {
+    /// The root directive of the run, by its label, e.g. `release@1.0.0`.
+    pub(in crate::run) fn root(&self, label: &str) -> Option<LoadedPin> {
         self.found(self.root_id(label)?)
     }
 
@@ -191,43 +223,79 @@ impl Pinned {
         if !self.root.is_empty() {
             return Some(&self.root);
         }
-        self.directives.iter().find(|(_, pinned)| pinned.label == label).map(|(id, _)| id.as_str())
+        self.directives
+            .iter()
+            .find(|(_, pinned)| pinned.label == label)
+            .map(|(id, _)| id.as_str())
     }
 
-    /// The directive of a label, as it was when the run began.
-    pub(in crate::run) fn labelled(&self, label: &str) -> Option<Found> {
-        let (id, _) = self.directives.iter().find(|(_, pinned)| pinned.label == label)?;
+    /// The directive with this label, as pinned.
+    pub(in crate::run) fn labelled(&self, label: &str) -> Option<LoadedPin> {
+        let (id, _) = self
+            .directives
+            .iter()
+            .find(|(_, pinned)| pinned.label == label)?;
         self.found(id)
     }
 
-    /// Every directive that is pinned, by the hash of its text.
+    /// All pinned directives, by the hash of their text.
     pub(in crate::run) fn directives(&self) -> impl Iterator<Item = (&String, &Arc<Directive>)> {
         self.parsed.iter()
     }
 
-    /// The file of a directive and its text; none for what is built in.
+    /// The file of a directive and its text; `None` for built-in directives.
     pub(super) fn text_of(&self, directive: &Arc<Directive>) -> Option<(&Path, &str)> {
-        let (content, _) = self.parsed.iter().find(|(_, parsed)| Arc::ptr_eq(parsed, directive))?;
-        let file = self.directives.values().find(|pinned| pinned.content == *content)?.file.as_path();
+        let (content, _) = self
+            .parsed
+            .iter()
+            .find(|(_, parsed)| Arc::ptr_eq(parsed, directive))?;
+        let file = self
+            .directives
+            .values()
+            .find(|pinned| pinned.content == *content)?
+            .file
+            .as_path();
         let text = self.texts.get(content).filter(|text| text.contains('<'))?;
         Some((file, text))
     }
 
-    fn pin_directive(&mut self, ctx: &Context, store: &ItemStore, id: &str) -> Result<Found, RunError> {
-        let item = store.find(ItemKind::Directive, id).map_err(RunError::NoDirective)?;
+    fn pin_directive(
+        &mut self,
+        ctx: &Context,
+        store: &ItemStore,
+        id: &str,
+    ) -> Result<LoadedPin, RunError> {
+        let item = store
+            .find(ItemKind::Directive, id)
+            .map_err(RunError::NoDirective)?;
         judge_signature(ctx, item)?;
         let file = store.roots().display(&item.file);
-        let wrong = store.findings().filter(|found| found.file == file && found.severity == Severity::Error);
-        let findings: Vec<Finding> = wrong.filter(|_| item.layer == Layer::Project).cloned().collect();
+        let wrong = store
+            .findings()
+            .filter(|found| found.file == file && found.severity == Severity::Error);
+        let findings: Vec<Finding> = wrong
+            .filter(|_| item.layer == Layer::Project)
+            .cloned()
+            .collect();
         let parsed = item.as_directive().filter(|_| findings.is_empty());
-        let parsed = parsed.ok_or_else(|| RunError::InvalidDirective { id: id.to_owned(), findings })?;
+        let parsed = parsed.ok_or_else(|| RunError::InvalidDirective {
+            id: id.to_owned(),
+            findings,
+        })?;
         let (text, directive) = if item.layer == Layer::Builtin {
-            (format!("{}@{}", parsed.name, parsed.version), parsed.clone())
+            (
+                format!("{}@{}", parsed.name, parsed.version),
+                parsed.clone(),
+            )
         } else {
-            // What is pinned is what is run, should the file have changed since the store was read.
+            // Use the text that was hashed, even if the file has changed since the store was read.
             let (text, directive) = read_directive(&item.file, &file, id)?;
-            if signature::check_directive(&item.file, &text, directive.name.as_str(), &directive.version)
-                != item.integrity
+            if signature::check_directive(
+                &item.file,
+                &text,
+                directive.name.as_str(),
+                &directive.version,
+            ) != item.integrity
             {
                 return Err(RunError::ItemChanged(id.to_owned()));
             }
@@ -236,21 +304,43 @@ impl Pinned {
         let content = hash_of(text.as_bytes());
         let label = format!("{}@{}", directive.name, directive.version);
         let directive = Arc::new(directive);
-        let signature = author::signature_beside(&item.file).ok().flatten().filter(|_| item.layer != Layer::Builtin);
+        let signature = author::signature_beside(&item.file)
+            .ok()
+            .flatten()
+            .filter(|_| item.layer != Layer::Builtin);
         self.directives.insert(
             id.to_owned(),
-            PinnedDirective { label: label.clone(), content: content.clone(), file: file.clone(), signature },
+            PinnedDirective {
+                label: label.clone(),
+                content: content.clone(),
+                file: file.clone(),
+                signature,
+            },
         );
         self.texts.insert(content.clone(), text);
         self.parsed.insert(content.clone(), Arc::clone(&directive));
-        Ok(Found { directive, label, content, file })
+        Ok(LoadedPin {
+            directive,
+            label,
+            content,
+            file,
+        })
     }
 
-    /// Refuses directives that may not run any more, for a run that is taken up.
+    /// Refuses pinned directives that the policy no longer allows, for a resumed run.
     pub(in crate::run) fn judge_again(&self, ctx: &Context) -> Result<(), RunError> {
-        for PinnedDirective { content, file, signature, .. } in self.directives.values() {
-            let (Some(directive), Some(text)) = (self.parsed.get(content), self.texts.get(content)) else { continue };
-            // What is built in is pinned by its label.
+        for PinnedDirective {
+            content,
+            file,
+            signature,
+            ..
+        } in self.directives.values()
+        {
+            let (Some(directive), Some(text)) = (self.parsed.get(content), self.texts.get(content))
+            else {
+                continue;
+            };
+            // Built-in directives are pinned by their label.
             if parse(file, text).is_some() {
                 author::demand_pinned(ctx, file, directive, text, signature.as_deref())?;
             }
@@ -266,12 +356,17 @@ impl Pinned {
         Ok(())
     }
 
-    /// Refuses a tool whose files are not those of the beginning.
-    pub(in crate::run) fn check_tool(&mut self, store: &ItemStore, id: &str) -> Result<(), RunError> {
+    /// Refuses a tool whose files have changed since the run began.
+    pub(in crate::run) fn check_tool(
+        &mut self,
+        store: &ItemStore,
+        id: &str,
+    ) -> Result<(), RunError> {
         let now = fingerprint(store, id)?;
         match self.tools.get(id) {
-            Some(pinned) if *pinned != now => Err(RunError::ItemChanged(id.to_owned())),
-            Some(_) => Ok(()),
+            Some(pinned) if *pinned == now => Ok(()),
+            Some(pinned) if *pinned == fingerprint_with(store, id, FileNames::Absolute)? => Ok(()),
+            Some(_) => Err(RunError::ItemChanged(id.to_owned())),
             None => {
                 self.tools.insert(id.to_owned(), now.clone());
                 self.later.tools.insert(id.to_owned(), now);
@@ -281,127 +376,58 @@ impl Pinned {
         }
     }
 
-    /// The files of the project that describe what is pinned.
+    /// The project files of the pinned items.
     pub(in crate::run) fn files(&self, store: &ItemStore) -> Vec<PathBuf> {
-        let find = |kind, id: &String| store.find(kind, id).ok().filter(|item| item.layer == Layer::Project);
-        let directives = self.directives.keys().filter_map(|id| find(ItemKind::Directive, id));
+        let find = |kind, id: &String| {
+            store
+                .find(kind, id)
+                .ok()
+                .filter(|item| item.layer == Layer::Project)
+        };
+        let directives = self
+            .directives
+            .keys()
+            .filter_map(|id| find(ItemKind::Directive, id));
         let tools = self.tools.keys().filter_map(|id| find(ItemKind::Tool, id));
-        directives.chain(tools).map(|item| item.file.clone()).collect()
+        directives
+            .chain(tools)
+            .map(|item| item.file.clone())
+            .collect()
     }
 
-    /// What is pinned and has no valid stamp: ids, and whose they are.
+    /// The pinned items without a valid stamp: ids and layers.
     pub(in crate::run) fn unsigned<'s>(&self, store: &'s ItemStore) -> Vec<(&'s str, Layer)> {
-        let directives = self.directives.keys().filter_map(|id| store.find(ItemKind::Directive, id).ok());
+        let directives = self
+            .directives
+            .keys()
+            .filter_map(|id| store.find(ItemKind::Directive, id).ok());
         let all = directives.chain(self.tools.keys().flat_map(|id| links(store, id)));
         let is_unsigned = |item: &&Item| {
-            item.layer != Layer::Builtin && !matches!(item.integrity, signature::Integrity::Valid { .. })
+            item.layer != Layer::Builtin
+                && !matches!(item.integrity, signature::Integrity::Valid { .. })
         };
-        all.filter(is_unsigned).map(|item| (item.id.as_str(), item.layer)).collect()
+        all.filter(is_unsigned)
+            .map(|item| (item.id.as_str(), item.layer))
+            .collect()
     }
-
-    /// Writes everything beside the journal; returns the hash of the manifest.
-    pub(in crate::run) fn save(&self, runs: &Path, run: RunId) -> io::Result<String> {
-        let home = runs.join(run.to_string());
-        self.save_texts(&home)?;
-        let manifest = serde_json::to_vec_pretty(self).map_err(io::Error::other)?;
-        write(&home, &home.join(MANIFEST), &manifest)?;
-        Ok(hash_of(&manifest))
-    }
-
-    /// Writes down what has turned up since, before it is used: whoever takes the run up uses the same.
-    pub(in crate::run) fn save_later(&mut self, runs: &Path, run: RunId) -> io::Result<()> {
-        if self.later.is_unsaved {
-            let home = runs.join(run.to_string());
-            self.save_texts(&home)?;
-            let later = serde_json::to_vec_pretty(&self.later).map_err(io::Error::other)?;
-            write(&home, &home.join(self.later_file()), &later)?;
-            self.later.is_unsaved = false;
-        }
-        Ok(())
-    }
-
-    fn save_texts(&self, home: &Path) -> io::Result<()> {
-        let folder = home.join(FOLDER);
-        fs::create_dir_all(&folder)?;
-        for (content, text) in &self.texts {
-            let path = folder.join(content);
-            if !path.exists() {
-                write(home, &path, text.as_bytes())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads what was pinned; `hash` is what the journal says about it.
-    pub(in crate::run) fn load(store: &ItemStore, runs: &Path, run: RunId, hash: &str) -> Result<Self, RunError> {
-        let home = runs.join(run.to_string());
-        let path = home.join(MANIFEST);
-        let damaged = |path: &Path| RunError::PinDamaged { run, path: path.to_path_buf() };
-        let matches = |path: &Path| read_bytes(path, MAX_FILE).ok().filter(|bytes| hash_of(bytes) == hash);
-        let (bytes, renewed) = match matches(&path) {
-            Some(bytes) => (bytes, None),
-            None => {
-                (matches(&home.join(renewal::manifest(hash))).ok_or_else(|| damaged(&path))?, Some(hash.to_owned()))
-            }
-        };
-        let mut pinned: Self = serde_json::from_slice(&bytes).map_err(|_| damaged(&path))?;
-        pinned.renewed = renewed;
-        let path = home.join(pinned.later_file());
-        if path.exists() {
-            let bytes = read_bytes(&path, MAX_FILE).map_err(|_| damaged(&path))?;
-            let later: Later = serde_json::from_slice(&bytes).map_err(|_| damaged(&path))?;
-            // What was known from the beginning stays what it was.
-            for (id, directive) in &later.directives {
-                pinned.directives.entry(id.clone()).or_insert_with(|| directive.clone());
-            }
-            for (id, tool) in &later.tools {
-                pinned.tools.entry(id.clone()).or_insert_with(|| tool.clone());
-            }
-            pinned.later = later;
-        }
-        let folder = home.join(FOLDER);
-        for (file, result) in files_below(&folder) {
-            result.map_err(|_| damaged(&file))?;
-            let content = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            let bytes = read_bytes(&file, MAX_TEXT).map_err(|_| damaged(&file))?;
-            if hash_of(&bytes) != content {
-                return Err(damaged(&file));
-            }
-            let text = String::from_utf8(bytes).map_err(|_| damaged(&file))?;
-            let directive = match parse(&file, &text) {
-                Some(directive) => directive,
-                None => find_builtin(store, &text).ok_or_else(|| RunError::ItemChanged(text.clone()))?,
-            };
-            pinned.parsed.insert(content.clone(), Arc::new(directive));
-            pinned.texts.insert(content, text);
-        }
-        Ok(pinned)
-    }
-}
-
-/// The built-in directive of a label.
-fn find_builtin(store: &ItemStore, label: &str) -> Option<Directive> {
-    let mut builtin = store.items().iter().filter(|item| item.layer == Layer::Builtin).filter_map(Item::as_directive);
-    builtin.find(|it| format!("{}@{}", it.name, it.version) == label).cloned()
 }
 
 fn read_directive(file: &Path, shown: &Path, id: &str) -> Result<(String, Directive), RunError> {
     let mut findings = Findings::new(shown, Strength::Lenient);
     let source = SourceFile::load(file, MAX_TEXT, &mut findings);
-    let parsed = source.and_then(|source| Some((directive::parse(&source, &mut findings)?, source)));
+    let parsed =
+        source.and_then(|source| Some((directive::parse(&source, &mut findings)?, source)));
     let Some((directive, source)) = parsed else {
-        return Err(RunError::InvalidDirective { id: id.to_owned(), findings: findings.into_vec() });
+        return Err(RunError::InvalidDirective {
+            id: id.to_owned(),
+            findings: findings.into_vec(),
+        });
     };
     Ok((source.raw().into_owned(), directive))
 }
 
-fn parse(file: &Path, text: &str) -> Option<Directive> {
-    let mut findings = Findings::new(file, Strength::Lenient);
-    let source = SourceFile::decode(file, text.as_bytes().to_vec(), &mut findings)?;
-    directive::parse(&source, &mut findings)
-}
-
-/// A directive whose text is not what was stamped never runs; one without stamp or author only where that is allowed.
+/// Refuses a directive whose text does not match its stamp, and, depending on the policy, one
+/// without a stamp or a trusted author.
 fn judge_signature(ctx: &Context, item: &Item) -> Result<(), RunError> {
     if item.layer != Layer::Builtin {
         check_stamp(item, &ctx.roots())?;
@@ -410,32 +436,75 @@ fn judge_signature(ctx: &Context, item: &Item) -> Result<(), RunError> {
     Ok(())
 }
 
-/// A tool, what runs it, and what it may call with all that belongs to that, where they can be found.
+/// A tool, its runtime chain, and the tools that it may call with their chains, as far as they
+/// exist.
 pub(in crate::run) fn links<'s>(store: &'s ItemStore, id: &str) -> Vec<&'s Item> {
     let mut found: Vec<&Item> = Vec::new();
     let mut open: VecDeque<&Item> = store.find(ItemKind::Tool, id).into_iter().collect();
     while let Some(item) = open.pop_front() {
-        // Tools may call the same one, and those with mistakes each other.
+        // Several tools may call the same tool, and invalid tools may call each other.
         if found.iter().any(|known| std::ptr::eq(*known, item)) {
             continue;
         }
         found.push(item);
         let Some(tool) = item.as_tool() else { continue };
-        open.extend(chain::resolve(store, tool).into_iter().flat_map(|chain| chain.executors));
-        open.extend(tool.manifest.aggregates().into_iter().filter_map(|id| store.find(ItemKind::Tool, id).ok()));
+        open.extend(
+            chain::resolve(store, tool)
+                .into_iter()
+                .flat_map(|chain| chain.executors),
+        );
+        open.extend(
+            tool.manifest
+                .aggregates()
+                .into_iter()
+                .filter_map(|id| store.find(ItemKind::Tool, id).ok()),
+        );
     }
     found
 }
 
-/// One hash of all files that make a tool, what runs it, and what it may call.
+/// The items that an agent wrote among those that a directive names; empty if it cannot run for
+/// another reason, which the run reports.
+pub(in crate::run) fn reachable(ctx: &Context, store: &ItemStore, id: &str) -> Vec<UnreviewedItem> {
+    let mut refused = Pinned::of(ctx, store, id).err();
+    while let Some(RunError::InStep { source, .. }) = refused {
+        refused = Some(*source);
+    }
+    match refused {
+        Some(RunError::Author(AuthorError::Unreviewed(items))) => items,
+        _ => Vec::new(),
+    }
+}
+
+/// How a fingerprint names files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileNames {
+    /// Relative to the project, which may be moved.
+    Shown,
+    /// As earlier versions did.
+    Absolute,
+}
+
+/// One hash of all files of a tool, its runtime chain, and the tools that it may call.
 pub(in crate::run) fn fingerprint(store: &ItemStore, id: &str) -> Result<String, RunError> {
+    fingerprint_with(store, id, FileNames::Shown)
+}
+
+fn fingerprint_with(store: &ItemStore, id: &str, names: FileNames) -> Result<String, RunError> {
     store.find(ItemKind::Tool, id)?;
     let mut hash = Sha256::new();
-    for link in links(store, id).into_iter().filter(|link| link.layer != Layer::Builtin) {
+    for link in links(store, id)
+        .into_iter()
+        .filter(|link| link.layer != Layer::Builtin)
+    {
         for file in files_of(link) {
-            hash.update(file.to_string_lossy().as_bytes());
+            let name = match names {
+                FileNames::Shown => store.roots().display(&file),
+                FileNames::Absolute => file.clone(),
+            };
+            hash.update(name.to_string_lossy().as_bytes());
             hash.update([0]);
-            // A file that cannot be read is found out when the tool is called.
+            // An unreadable file is reported when the tool is called.
             hash.update(read_bytes(&file, MAX_FILE).unwrap_or_default());
             hash.update([0]);
         }
@@ -443,40 +512,40 @@ pub(in crate::run) fn fingerprint(store: &ItemStore, id: &str) -> Result<String,
     Ok(hex(&hash.finalize()))
 }
 
-fn files_of(item: &Item) -> Vec<PathBuf> {
-    let Some(tool) = item.as_tool() else { return vec![item.file.clone()] };
+pub(in crate::run) fn files_of(item: &Item) -> Vec<PathBuf> {
+    let Some(tool) = item.as_tool() else {
+        return vec![item.file.clone()];
+    };
     match &tool.folder {
-        None => std::iter::once(item.file.clone()).chain(validate::entrypoint(tool)).collect(),
+        None => std::iter::once(item.file.clone())
+            .chain(validate::entrypoint(tool))
+            .collect(),
         Some(folder) => {
             let is_overlooked = |path: &Path| {
                 let inside = path.strip_prefix(folder).unwrap_or(path);
-                inside
-                    .components()
-                    .any(|part| signature::UNSTAMPED_FOLDERS.iter().any(|name| part.as_os_str() == *name))
+                inside.components().any(|part| {
+                    signature::UNSTAMPED_FOLDERS
+                        .iter()
+                        .any(|name| part.as_os_str() == *name)
+                })
             };
-            files_below(folder).into_iter().map(|(path, _)| path).filter(|path| !is_overlooked(path)).collect()
+            files_below(folder)
+                .into_iter()
+                .map(|(path, _)| path)
+                .filter(|path| !is_overlooked(path))
+                .collect()
         }
     }
 }
 
-/// Says which step names what cannot be found.
+/// Adds the step that references a missing item.
 fn placed(err: RunError, named_by: Option<(String, Origin)>) -> RunError {
     match named_by {
         None => err,
-        Some((step, origin)) => RunError::InStep { step, origin, source: Box::new(err) },
+        Some((step, origin)) => RunError::InStep {
+            step,
+            origin,
+            source: Box::new(err),
+        },
     }
-}
-
-fn hash_of(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-/// Writes a file that only its owner reads, whole and on disk when this returns: half a directive would keep its run
-/// from being taken up.
-fn write(home: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = NamedTempFile::new_in(home)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_data()?;
-    file.persist(path)?;
-    Ok(())
 }

@@ -6,92 +6,116 @@ use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::probe::Outcome;
-use super::{Surroundings, TerminalKind};
+use super::probe::ProbeOutcome;
+use super::{ProbeContext, TerminalKind};
+use crate::exec::private_folder::{PrivateFolder, PrivateUse};
 use crate::item::wording::shown;
 
-/// Less free space than this is worth a word.
+/// Warn below this much free space.
 const LITTLE: u64 = 1 << 30;
-/// The clocks of a file system and of the machine may differ by so much.
+/// The allowed difference between the clocks of a file system and of the machine.
 const SKEW: SignedDuration = SignedDuration::from_secs(5);
 
-/// The user's home.
-pub(super) fn home(around: &Surroundings) -> Outcome {
+pub(super) fn home(around: &ProbeContext) -> ProbeOutcome {
     match &around.own.home {
         None => {
             let fault = match around.patient.environment.find("HOME") {
                 None => "`HOME` is not set".to_owned(),
-                Some(home) => format!("`HOME` is `{}`, which is no absolute path", shown(&home.to_string_lossy())),
+                Some(home) => format!(
+                    "`HOME` is `{}`, which is not an absolute path",
+                    shown(&home.to_string_lossy())
+                ),
             };
-            let consequence = "there are no items and settings of your own, and caches go to the temporary folder";
-            Outcome::warning(format!("{fault}: {consequence}"), "set `HOME`")
+            let consequence =
+                "you have no own items and settings, and caches go to the temporary folder";
+            ProbeOutcome::warning(format!("{fault}: {consequence}"), "set `HOME`")
         }
-        Some(home) if !home.is_dir() => Outcome::warning(
-            format!("`{}` is not a folder: there are no items and settings of your own", home.display()),
-            "make it, or set `HOME`",
+        Some(home) if !home.is_dir() => ProbeOutcome::warning(
+            format!(
+                "`{}` is not a folder: you have no own items and settings",
+                home.display()
+            ),
+            "create it, or set `HOME`",
         ),
         Some(home) => match writable(home) {
-            Ok(()) => Outcome::ok(format!("`{}`", home.display())),
-            Err(err) => Outcome::warning(
+            Ok(()) => ProbeOutcome::ok(format!("`{}`", home.display())),
+            Err(err) => ProbeOutcome::warning(
                 format!("`{}` cannot be written: {err}", home.display()),
-                "items of your own cannot be kept; make it writable, or set `HOME`",
+                "your own items cannot be saved; make it writable, or set `HOME`",
             ),
         },
     }
 }
 
-/// Where virtual environments and the index of search are kept.
-pub(super) fn cache(around: &Surroundings) -> Outcome {
+/// The folder of virtual environments and the search index.
+pub(super) fn cache(around: &ProbeContext) -> ProbeOutcome {
     kept(
         &around.own.cache_folder(),
-        "virtual environments and the index of search are made anew each time",
+        "virtual environments and the search index are rebuilt each time",
         "XDG_CACHE_HOME",
     )
 }
 
-/// Where journals are kept that have no repository.
-pub(super) fn state(around: &Surroundings) -> Outcome {
+/// The folder of journals without a repository.
+pub(super) fn state(around: &ProbeContext) -> ProbeOutcome {
     let folder = around.own.state_folder();
-    kept(folder.parent().unwrap_or(&folder), "runs outside of git cannot be written down", "XDG_STATE_HOME")
+    kept(
+        folder.parent().unwrap_or(&folder),
+        "runs outside of git cannot be recorded",
+        "XDG_STATE_HOME",
+    )
 }
 
-fn kept(folder: &Path, consequence: &str, variable: &str) -> Outcome {
+fn kept(folder: &Path, consequence: &str, variable: &str) -> ProbeOutcome {
     match writable(folder) {
-        Ok(()) => Outcome::ok(format!("`{}`", folder.display())),
-        Err(err) => Outcome::missing(
-            format!("`{}` cannot be written: {err}; {consequence}", folder.display()),
-            format!("make it writable, or name another folder in `{variable}`"),
+        Ok(()) => ProbeOutcome::ok(format!("`{}`", folder.display())),
+        Err(err) => ProbeOutcome::missing(
+            format!(
+                "`{}` cannot be written: {err}; {consequence}",
+                folder.display()
+            ),
+            format!("make it writable, or set another folder in `{variable}`"),
         ),
     }
 }
 
-/// Makes a file in a folder and removes it; where the folder is not there yet, in what it would be made in.
+/// Creates a file in a folder and removes it; if the folder does not exist, in its nearest existing
+/// parent.
 fn writable(folder: &Path) -> io::Result<()> {
-    let nearest = folder.ancestors().find(|it| fs::symlink_metadata(it).is_ok()).unwrap_or(folder);
-    tempfile::Builder::new().prefix(".piton-doctor-").tempfile_in(nearest)?.close()
+    let nearest = folder
+        .ancestors()
+        .find(|it| fs::symlink_metadata(it).is_ok())
+        .unwrap_or(folder);
+    tempfile::Builder::new()
+        .prefix(".piton-doctor-")
+        .tempfile_in(nearest)?
+        .close()
 }
 
-/// The temporary folder.
-pub(super) fn temporary(around: &Surroundings) -> Outcome {
+pub(super) fn temporary(around: &ProbeContext) -> ProbeOutcome {
     let folder = around.patient.environment.temporary_folder();
-    let made = tempfile::Builder::new().prefix("piton-doctor-").tempdir_in(&folder);
+    let made = PrivateFolder::create(&folder, PrivateUse::Doctor);
     match made.and_then(|made| writable(made.path())) {
-        Ok(()) => Outcome::ok(format!("`{}`", folder.display())),
+        Ok(()) => ProbeOutcome::ok(format!("`{}`", folder.display())),
         Err(err) => unwritable(&folder, &err),
     }
 }
 
-/// A temporary folder in which nothing can be made.
-pub(super) fn unwritable(folder: &Path, reason: &dyn std::fmt::Display) -> Outcome {
-    Outcome::missing(
-        format!("cannot make a folder in `{}`: {reason}", folder.display()),
-        "make room there, or name another folder in `TMPDIR`",
+/// The outcome for a temporary folder that is not writable.
+pub(super) fn unwritable(folder: &Path, reason: &dyn std::fmt::Display) -> ProbeOutcome {
+    ProbeOutcome::missing(
+        format!("cannot create a folder in `{}`: {reason}", folder.display()),
+        "free some space there, or set `TMPDIR` to another folder",
     )
 }
 
-/// Free space, where the project and temporary files are.
-pub(super) fn disk(around: &Surroundings) -> Outcome {
-    let project = around.patient.found.as_ref().map_or(&around.workshop, |ctx| &ctx.root);
+/// Free space for the project and for temporary files.
+pub(super) fn disk(around: &ProbeContext) -> ProbeOutcome {
+    let project = around
+        .patient
+        .found
+        .as_ref()
+        .map_or(&around.workshop, |ctx| &ctx.root);
     let mut told = Vec::new();
     let mut least = u64::MAX;
     for (name, folder) in [("project", project), ("temporary files", &around.workshop)] {
@@ -105,38 +129,55 @@ pub(super) fn disk(around: &Surroundings) -> Outcome {
         }
     }
     let told = told.join(", ");
-    if least < LITTLE { Outcome::warning(told, "make room; `piton gc` drops old snapshots") } else { Outcome::ok(told) }
+    if least < LITTLE {
+        ProbeOutcome::warning(told, "free some space; `piton gc` deletes old snapshots")
+    } else {
+        ProbeOutcome::ok(told)
+    }
 }
 
 fn size(bytes: u64) -> String {
-    if bytes >= LITTLE { format!("{} GiB", bytes >> 30) } else { format!("{} MiB", bytes >> 20) }
+    if bytes >= LITTLE {
+        format!("{} GiB", bytes >> 30)
+    } else {
+        format!("{} MiB", bytes >> 20)
+    }
 }
 
-/// Whether the clock is plausible, and the file system has the same one.
-pub(super) fn clock(around: &Surroundings) -> Outcome {
+/// Whether the clock is plausible, and matches the clock of the file system.
+pub(super) fn clock(around: &ProbeContext) -> ProbeOutcome {
     let file = around.workshop.join("clock");
     let now = around.own.now();
     let written = fs::write(&file, "tick").and_then(|()| fs::metadata(&file)?.modified());
     let Some(written) = written.ok().and_then(|time| Timestamp::try_from(time).ok()) else {
-        return Outcome::warning("the file system does not tell when a file was written", "");
+        return ProbeOutcome::warning("the file system has no modification times", "");
     };
     let skew = written.duration_since(now);
     if now < Timestamp::from_second(1_735_689_600).unwrap_or_default() {
-        return Outcome::warning(format!("the clock says {now}"), "set it: runs are named and sorted by it");
-    }
-    if skew.abs() > SKEW {
-        return Outcome::warning(
-            format!("the file system's clock is {} s off", skew.as_secs()),
-            "let both follow the same time server: what changed last is told by it",
+        return ProbeOutcome::warning(
+            format!("the clock says {now}"),
+            "set it: run ids are based on it",
         );
     }
-    Outcome::ok(format!("{}, as the file system's", now.strftime("%Y-%m-%d %H:%M UTC")))
+    if skew.abs() > SKEW {
+        return ProbeOutcome::warning(
+            format!("the file system's clock is {} s off", skew.as_secs()),
+            "use the same time server for both: recovery compares these times",
+        );
+    }
+    ProbeOutcome::ok(format!(
+        "{}, as the file system's",
+        now.strftime("%Y-%m-%d %H:%M UTC")
+    ))
 }
 
-/// How results are shown.
-pub(super) fn terminal(around: &Surroundings) -> Outcome {
+/// How output is shown.
+pub(super) fn terminal(around: &ProbeContext) -> ProbeOutcome {
     let environment = &around.patient.environment;
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| environment.find(name)).unwrap_or_default();
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| environment.find(name))
+        .unwrap_or_default();
     let locale = locale.to_string_lossy().to_lowercase();
     let kind = match around.patient.terminal.kind {
         TerminalKind::Terminal => "a terminal",
@@ -144,9 +185,9 @@ pub(super) fn terminal(around: &Surroundings) -> Outcome {
     };
     let detail = format!("{kind}; {}", around.patient.terminal.colours);
     if locale.contains("utf-8") || locale.contains("utf8") {
-        Outcome::ok(detail)
+        ProbeOutcome::ok(detail)
     } else {
         let hint = "set `LANG`, e.g. to `C.UTF-8`, if you see odd signs instead of ✓ and ✗";
-        Outcome::warning(format!("{detail}; the locale is not UTF-8"), hint)
+        ProbeOutcome::warning(format!("{detail}; the locale is not UTF-8"), hint)
     }
 }

@@ -1,47 +1,57 @@
-//! Whether a tool can be ended with everything that it started, and what the kernel offers.
+//! Whether a tool can be killed with all of its processes, and what the kernel offers.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Surroundings;
-use super::probe::Outcome;
+use super::ProbeContext;
+use super::probe::ProbeOutcome;
 use crate::exec::interrupt::Interrupts;
+use crate::exec::isolation::{SandboxSupport, Support};
 use crate::exec::process;
 use crate::exec::supervisor::{Ended, Supervisor, Touched, Watch, Work};
-use crate::item::source::read_bytes;
+use crate::item::tool::Isolation;
 use crate::problem::{Explain, with_causes};
 use crate::run::error::RunError;
 
-/// How long a killed process may take to vanish.
+/// How long a killed process may take to disappear.
 const VANISHING: Duration = Duration::from_secs(2);
 
-/// Whether a process that a tool left behind is killed.
-pub(super) fn reaper(around: &Surroundings) -> Outcome {
-    // The shell waits for the inner one, which leaves its own child to whoever adopts it.
+/// Whether an orphaned process of a tool is killed.
+pub(super) fn reaper(around: &ProbeContext) -> ProbeOutcome {
+    // The subshell exits at once, so that its child becomes an orphan.
     let ended = match supervised(around, "(sleep 300 & echo $!)", Watch::No) {
         Ok(ended) => ended,
         Err(err) => return unsupervised(&err),
     };
-    let pid = String::from_utf8_lossy(&ended.stdout.head).trim().parse::<u32>();
+    let pid = String::from_utf8_lossy(&ended.stdout.head)
+        .trim()
+        .parse::<u32>();
     match pid {
         Ok(pid) if ended.exit_code == Some(0) && is_gone(pid) => {
-            Outcome::ok("a process that a tool left behind was found and ended")
+            ProbeOutcome::ok("a process that a tool left behind was found and ended")
         }
-        Ok(_) => Outcome::missing("a process that a tool left behind goes on", "this is a bug: please report it"),
-        Err(_) => Outcome::missing(
-            format!("the tool did not run: {}", String::from_utf8_lossy(&ended.stderr.head).trim()),
-            "`/bin/sh` and `sleep` have to be there",
+        Ok(_) => ProbeOutcome::missing(
+            "a process that a tool left behind is still running",
+            "this is a bug: please report it",
+        ),
+        Err(_) => ProbeOutcome::missing(
+            format!(
+                "the tool did not run: {}",
+                String::from_utf8_lossy(&ended.stderr.head).trim()
+            ),
+            "`/bin/sh` and `sleep` are required",
         ),
     }
 }
 
-fn unsupervised(err: &RunError) -> Outcome {
-    let hint = err.hint().unwrap_or_else(|| "tools need Linux, and the right to start processes".into());
-    Outcome::missing(with_causes(err), hint)
+fn unsupervised(err: &RunError) -> ProbeOutcome {
+    let hint = err
+        .hint()
+        .unwrap_or_else(|| "tools need Linux, and the right to start processes".into());
+    ProbeOutcome::missing(with_causes(err), hint)
 }
 
 fn is_gone(pid: u32) -> bool {
@@ -55,22 +65,25 @@ fn is_gone(pid: u32) -> bool {
     true
 }
 
-/// Whether the work of a tool can be told from that of others at the same time.
-pub(super) fn witness(around: &Surroundings) -> Outcome {
+/// Whether the writes of a tool can be told apart from concurrent writes of others.
+pub(super) fn witness(around: &ProbeContext) -> ProbeOutcome {
     let file = around.workshop.join("touched");
     let ended = match supervised(around, ": > touched", Watch::Yes) {
         Ok(ended) => ended,
         Err(err) => return unsupervised(&err),
     };
     match &ended.touched {
-        Touched::Paths(_) if ended.touched.has(&file) && file.exists() => {
-            Outcome::ok("the kernel tells which files a tool touches, so edits of others during a step stay theirs")
-        }
+        Touched::Paths(_) if ended.touched.has(&file) && file.exists() => ProbeOutcome::ok(
+            "the kernel reports which files a tool touches, so concurrent edits are not attributed to a step",
+        ),
         touched => {
-            let why = touched.doubt().map(|doubt| format!(" ({doubt})")).unwrap_or_default();
-            Outcome::warning(
+            let why = touched
+                .doubt()
+                .map(|doubt| format!(" ({doubt})"))
+                .unwrap_or_default();
+            ProbeOutcome::warning(
                 format!(
-                    "piton cannot see which files a step touches{why}: a step that fails is put back only if a person \
+                    "piton cannot see which files a step touches{why}: a failed step is rolled back only if a person \
                      at the terminal agrees"
                 ),
                 "use `--worktree`, or a Linux of 5.5 or newer that allows seccomp filters",
@@ -79,30 +92,38 @@ pub(super) fn witness(around: &Surroundings) -> Outcome {
     }
 }
 
-/// What keeps a tool from the machine.
-pub(super) fn isolation(_: &Surroundings) -> Outcome {
-    let says = |file: &str, word: &[u8]| {
-        read_bytes(Path::new(file), 4096).is_ok_and(|text| text.windows(word.len()).any(|it| it == word))
-    };
-    let mut offered = Vec::new();
-    if says("/sys/kernel/security/lsm", b"landlock") {
-        offered.push("Landlock");
+/// The isolation of tools.
+pub(super) fn isolation(around: &ProbeContext) -> ProbeOutcome {
+    let missing = Support::of_this_machine(&around.workshop).missing();
+    let sandbox = SandboxSupport::of_this_machine().missing(Isolation::Restricted);
+    if missing.is_empty() && !sandbox.is_empty() {
+        return ProbeOutcome::warning(
+            format!(
+                "the kernel keeps tools at `standard`, but does not prevent {} at higher levels",
+                sandbox.join(" and ")
+            ),
+            "tools that ask for `sandboxed` or `restricted` are refused; use a container tool for these",
+        );
     }
-    if fs::symlink_metadata("/proc/self/ns/user").is_ok() {
-        offered.push("user namespaces");
+    if missing.is_empty() {
+        return ProbeOutcome::ok(
+            "the kernel keeps tools at `standard`: writes only below the project and the temporary folder, not into \
+             `.git` and `.ai`; TCP as granted; no signals to other processes, and no look into them; `sandboxed` and `restricted` work \
+             as well",
+        );
     }
-    let offered = if offered.is_empty() { "nothing that is known".to_owned() } else { offered.join(" and ") };
-    Outcome::missing(
+    ProbeOutcome::warning(
         format!(
-            "piton does not use the kernel to isolate tools yet (it offers {offered}): processes are supervised, the \
-             environment is scrubbed, files are compared afterwards"
+            "the kernel does not prevent {} by tools",
+            missing.join(", ")
         ),
-        "`piton run DIRECTIVE --dry-run` says by what each permission is enforced",
+        "use Linux 6.12 or newer with Landlock and user namespaces; `piton run DIRECTIVE --dry-run` shows how each \
+         permission is enforced",
     )
 }
 
-/// Runs a script of `sh` below a supervisor, in the temporary folder.
-fn supervised(around: &Surroundings, script: &str, watch: Watch) -> Result<Ended, RunError> {
+/// Runs an `sh` script in a supervisor, in the temporary folder.
+fn supervised(around: &ProbeContext, script: &str, watch: Watch) -> Result<Ended, RunError> {
     let mut interrupts = Interrupts::listen().map_err(RunError::Signals)?;
     let mut path = around.own.search_path().to_owned();
     path.push(":/usr/bin:/bin");

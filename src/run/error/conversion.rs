@@ -1,4 +1,4 @@
-//! Errors of lower modules as errors of a run.
+//! Converts errors of lower modules to errors of a run.
 
 use super::RunError;
 use crate::audit::error::AuditError;

@@ -1,13 +1,14 @@
-//! What kind of error it is: who is at fault, and whether a run can go on.
+//! Classifies errors: what is at fault, and whether a run can continue.
 
 use super::RunError;
 use crate::audit::error::AuditError;
 use crate::checkpoint::error::CheckpointError;
 use crate::exec::call::CallError;
+use crate::exec::subprocess::SubprocessError;
 use crate::run::items::ItemStepError;
 
 impl RunError {
-    /// Whether the repository or the machine is the reason.
+    /// Whether the repository or the machine is the cause.
     pub fn is_unsafe(&self) -> bool {
         match self {
             Self::Checkpoint(err) => err.is_unsafe(),
@@ -24,6 +25,7 @@ impl RunError {
             | Self::Pin(_)
             | Self::PinDamaged { .. }
             | Self::Marker(_)
+            | Self::Subprocess(SubprocessError::Hidden(_))
             | Self::Supervisor(_) => true,
             Self::Call(CallError::Failed(failure)) => failure.kind.is_of_machine(),
             Self::InStep { source, .. } => source.is_unsafe(),
@@ -31,14 +33,9 @@ impl RunError {
         }
     }
 
-    /// Whether the run waits for the same answer again.
+    /// Whether the run still waits for the same answer.
     pub fn is_asked_again(&self) -> bool {
         matches!(self, Self::ShownChanged { .. })
-    }
-
-    /// Whether a run was told something that it did not ask for.
-    pub fn is_wrong_answer(&self) -> bool {
-        matches!(self, Self::NothingAsked(_) | Self::WrongAnswer(_))
     }
 
     /// Whether the user or the caller asked to stop.
@@ -55,6 +52,7 @@ impl RunError {
         match self {
             Self::Lower(err) => err.is_denied(),
             Self::Author(err) => err.is_denied(),
+            Self::Cache(_) => true,
             Self::Value(err) => err.is_denied(),
             Self::Foreseen { first, .. } => first.is_denied(),
             Self::InStep { source, .. } => source.is_denied(),
@@ -62,7 +60,7 @@ impl RunError {
         }
     }
 
-    /// Whether a run cannot go on after it: nothing more can be written down.
+    /// Whether a run cannot continue after it, because nothing more can be recorded.
     pub(in crate::run) fn ends_run(&self) -> bool {
         matches!(
             self,
@@ -75,15 +73,17 @@ impl RunError {
         )
     }
 
-    /// Whether what was asked for does not exist or makes no sense.
+    /// Whether the request is invalid.
     pub fn is_usage(&self) -> bool {
         match self {
             Self::Worktree(err) => return err.is_usage(),
             Self::Finish(err) => return err.is_usage(),
             Self::Author(err) => return err.is_usage(),
             Self::Foreseen { first, .. } => return first.is_usage(),
-            // It was tried, and a file was found wanting, or could not be written.
-            Self::Item(ItemStepError::NotSignable { .. } | ItemStepError::Unwritable { .. }) => return false,
+            // The operation ran: a file was invalid or could not be written.
+            Self::Item(ItemStepError::NotSignable { .. } | ItemStepError::Unwritable { .. }) => {
+                return false;
+            }
             _ => {}
         }
         matches!(

@@ -1,93 +1,84 @@
-//! Why a run cannot be closed, or not in this way.
+//! Why a run cannot be finished, or not in this way.
 
 use std::fmt::Write as _;
 
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::{RepoPath, listed};
 use crate::journal::{RunId, StepId};
-use crate::problem::{Call, Code, Explain, Hint, hint};
+use crate::problem::{Code, Explain, Hint, HintCall, hint};
 
-/// A file that a run and the current branch both changed, and who did it on either side.
+/// A file that both the run and the current branch changed, with the last author on each side.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Clash {
-    /// The file.
     pub path: RepoPath,
-    /// Who changed it last in the run.
+    /// The last author in the run.
     pub theirs: Option<String>,
-    /// Who changed it last in the current branch.
+    /// The last author in the current branch.
     pub ours: Option<String>,
 }
 
-/// Why a run cannot be closed.
+/// Why a run cannot be finished.
 #[derive(Debug, thiserror::Error)]
 pub enum FinishError {
-    /// It waits, or runs, or was cut off.
-    #[error("run `{run}` has not ended: it {}", if *.is_waiting { "waits" } else { "is running or was cut off" })]
+    /// The run is waiting, running or interrupted.
+    #[error("run `{run}` has not ended: it {}", if *.is_waiting { "waits" } else { "is running or interrupted" })]
     NotEnded {
-        /// The run.
         run: RunId,
-        /// Whether it waits for somebody.
+        /// Whether it waits for an answer.
         is_waiting: bool,
-        /// Where it works.
+        /// Its work tree.
         root: String,
     },
-    /// It is closed already.
-    #[error("run `{run}` is finished already, by `{by}`")]
+    /// It is already finished.
+    #[error("run `{run}` is already finished, by `{by}`")]
     Closed {
-        /// The run.
         run: RunId,
-        /// The step that closed it.
+        /// The step that finished it.
         by: StepId,
     },
-    /// The current branch is that of the run itself.
-    #[error("this is the branch of run `{0}` itself, which cannot be brought into itself")]
+    /// The current branch is the branch of the run.
+    #[error("the current branch is the branch of run `{0}` itself")]
     OwnBranch(RunId),
-    /// There is no branch to bring anything into.
-    #[error("HEAD is detached: there is no branch that could get the commits of run `{0}`")]
+    /// HEAD is detached, so there is no branch to merge into.
+    #[error("HEAD is detached: there is no branch to merge into, for run `{0}`")]
     Detached(RunId),
     /// The current branch has no commit yet.
-    #[error("the current branch has no commit yet, and run `{0}` began at one")]
+    #[error("the current branch has no commit yet, but run `{0}` began at one")]
     Unborn(RunId),
-    /// The histories have nothing in common.
+    /// The histories are unrelated.
     #[error("the branch of run `{0}` and the current one have no commit in common")]
     Unrelated(RunId),
-    /// The run and the current branch changed the same.
-    #[error("run `{run}` and the current branch changed the same: {}", named(.clashes))]
+    /// The run and the current branch changed the same lines.
+    #[error("run `{run}` and the current branch changed the same lines: {}", named(.clashes))]
     MergeConflict {
-        /// The run.
         run: RunId,
-        /// Its branch.
         branch: String,
-        /// Where its files are, if they still are.
+        /// Its worktree, if it still exists.
         worktree: Option<String>,
-        /// The files.
         clashes: Vec<Clash>,
     },
-    /// The user has work of their own in the same lines.
-    #[error("the run changed what you have not committed yourself: {}", listed(.0))]
+    /// The user has uncommitted changes in the same lines.
+    #[error("the run overlaps your uncommitted changes: {}", listed(.0))]
     Overlap(Vec<RepoPath>),
-    /// Others would be squashed with them, or be left without a base.
-    #[error("the commits of run `{run}` are not exactly the newest ones of the branch: {} is not of it", .other.short())]
+    /// Commits of others would be squashed too, or lose their base.
+    #[error("the commits of run `{run}` are not exactly the newest ones of the branch: {} does not belong to it", .other.short())]
     NotNewest {
-        /// The run.
         run: RunId,
-        /// A commit that is not of the run.
+        /// A commit that does not belong to the run.
         other: ObjectId,
     },
-    /// Somebody else may have them.
-    #[error("the commits of run `{run}` are published: `{by}` has them")]
+    /// The commits were pushed, so other people may have them.
+    #[error("the commits of run `{run}` are pushed: `{by}` has them")]
     Published {
-        /// The run.
         run: RunId,
-        /// The branch of a remote.
+        /// The remote branch.
         by: String,
     },
-    /// They are on another branch.
+    /// The commits are on another branch.
     #[error("the commits of run `{run}` are not on the current branch, but on {branch}")]
     Elsewhere {
-        /// The run.
         run: RunId,
-        /// The branch, in words.
+        /// A description of the branch.
         branch: String,
     },
 }
@@ -113,21 +104,21 @@ impl Explain for FinishError {
         Some(match self {
             Self::NotEnded { run, is_waiting: true, .. } => {
                 hint![
-                    "go on with it: ",
-                    Call::Resume(Some(run.to_string())),
+                    "continue it: ",
+                    HintCall::Resume(Some(run.to_string())),
                     ", or end it: ",
-                    Call::Cancel(Some(run.to_string()))
+                    HintCall::Cancel(Some(run.to_string()))
                 ]
             }
             Self::NotEnded { root, .. } => {
-                format!("wait for it; if it was cut off, `piton -C '{root}' recover` brings it to an end").into()
+                format!("wait for it; if it was interrupted, `piton -C '{root}' recover` recovers it").into()
             }
-            Self::Closed { by, .. } => hint!["see what became of it with ", Call::ShowRun(by.to_string())],
+            Self::Closed { by, .. } => hint!["see the result with ", HintCall::ShowRun(by.to_string())],
             Self::OwnBranch(_) => {
-                "go to the worktree whose branch is to get the commits; `git worktree list` shows them".into()
+                "go to the worktree of the target branch; `git worktree list` lists worktrees".into()
             }
             Self::Detached(_) | Self::Unborn(_) => {
-                "switch to the branch that is to get the commits, or leave them on theirs: `--branch`".into()
+                "switch to the target branch, or leave the commits on their branch: `--branch`".into()
             }
             Self::Unrelated(run) => format!("leave them on their branch: `piton finish {run} --branch`").into(),
             Self::MergeConflict { run, branch, worktree, .. } => {
@@ -155,26 +146,36 @@ impl Explain for FinishError {
 }
 
 impl FinishError {
-    /// Whether the state of the repository is the reason, so that nothing was even tried.
+    /// Whether the state of the repository is the cause, so that nothing was tried.
     pub fn is_unsafe(&self) -> bool {
-        matches!(self, Self::NotEnded { .. } | Self::Detached(_) | Self::Unborn(_) | Self::OwnBranch(_))
+        matches!(
+            self,
+            Self::NotEnded { .. } | Self::Detached(_) | Self::Unborn(_) | Self::OwnBranch(_)
+        )
     }
 
-    /// Whether it makes no sense to ask for it.
+    /// Whether the request is invalid.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Closed { .. })
     }
 }
 
-/// The first few, each with those who changed it.
+/// The first few files, each with the last authors.
 fn named(clashes: &[Clash]) -> String {
     const NAMED: usize = 5;
     let mut text = String::new();
     for (at, clash) in clashes.iter().take(NAMED).enumerate() {
         let unknown = "an earlier commit".to_owned();
-        let (theirs, ours) = (clash.theirs.as_ref().unwrap_or(&unknown), clash.ours.as_ref().unwrap_or(&unknown));
+        let (theirs, ours) = (
+            clash.theirs.as_ref().unwrap_or(&unknown),
+            clash.ours.as_ref().unwrap_or(&unknown),
+        );
         let separator = if at == 0 { "" } else { "; " };
-        let _ = write!(text, "{separator}`{}` by {theirs} there and by {ours} here", clash.path);
+        let _ = write!(
+            text,
+            "{separator}`{}` by {theirs} there and by {ours} here",
+            clash.path
+        );
     }
     if clashes.len() > NAMED {
         let _ = write!(text, "; and {} more", clashes.len() - NAMED);

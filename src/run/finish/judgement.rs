@@ -1,4 +1,4 @@
-//! What finishing a run comes to: read from the journals and the history, nothing is written.
+//! Plans a finish from the journals and the history; writes nothing.
 
 use std::collections::BTreeSet;
 
@@ -17,72 +17,59 @@ use crate::journal::RunId;
 use crate::journal::event::{Decision, FinishHow};
 use crate::journal::summary::RunStatus;
 use crate::run::error::RunError;
-use crate::run::worktree::{BRANCHES, branch_of, find};
+use crate::run::linked_worktree::{BRANCHES, branch_of, find};
 
-/// What is to be done.
+/// The plan of a finish.
 #[derive(Clone, Debug)]
 pub(super) struct Judgement {
-    /// The run.
     pub(super) run: RunId,
-    /// The shortest name of it that no other run has.
+    /// Its shortest unique id.
     pub(super) short: String,
-    /// What the run is called.
     pub(super) name: String,
-    /// The directive that it ran, as `id@version` or `id`.
+    /// The directive of the run, as `id@version` or `id`.
     pub(super) directive: Option<String>,
-    /// Where HEAD was when this was judged: nothing of it holds anywhere else.
+    /// HEAD when this was planned; the plan is valid only for this HEAD.
     pub(super) head: Head,
-    /// What happens to the current branch.
-    pub(super) way: Way,
-    /// The newest commit that is brought home.
+    pub(super) way: BranchOutcome,
+    /// The newest commit to merge.
     pub(super) tip: Option<ObjectId>,
-    /// The commits that are brought home or replaced, oldest first.
+    /// The commits to merge or replace, oldest first.
     pub(super) commits: Vec<ObjectId>,
-    /// What a reader should know.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
-/// What happens to the current branch.
+/// The effect on the current branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// Nothing.
+pub(super) enum BranchOutcome {
+    /// None.
     Close,
-    /// Nothing; there is going to be another one.
-    MakeBranch {
-        /// Its full name.
-        name: String,
-        /// Where it begins.
-        at: ObjectId,
-    },
-    /// It moves to the commits of the run.
-    FastForward {
-        /// Their files.
-        tree: ObjectId,
-    },
-    /// It gets a new commit, and its files.
+    /// None; creates another branch.
+    MakeBranch { name: String, at: ObjectId },
+    /// It fast-forwards to the commits of the run.
+    FastForward { tree: ObjectId },
+    /// It gets a new commit.
     Commit {
-        /// The files.
         tree: ObjectId,
-        /// What the commit is built on.
         parents: Vec<ObjectId>,
     },
-    /// Its newest commits give way to one with the same files.
+    /// Its newest commits are replaced by one with the same files.
     Replace {
-        /// The files.
         tree: ObjectId,
-        /// What the commit is built on.
         parents: Vec<ObjectId>,
     },
 }
 
-/// Finds out what finishing a run comes to, or why it cannot be finished.
+/// Plans a finish, or returns why the run cannot be finished.
 pub(super) fn judge(
     repository: &Repository,
     history: &History,
     request: &FinishRequest,
 ) -> Result<Judgement, RunError> {
     let id = request.run;
-    let run = history.run(id).ok_or_else(|| ReferenceError::Unknown(id.to_string()))?;
+    let run = history
+        .run(id)
+        .ok_or_else(|| ReferenceError::Unknown(id.to_string()))?;
     require_ended(history, run)?;
     let head = repository.head()?;
     let mut judgement = Judgement {
@@ -91,13 +78,15 @@ pub(super) fn judge(
         name: run.name.clone(),
         directive: run.directive.clone(),
         head: head.clone(),
-        way: Way::Close,
+        way: BranchOutcome::Close,
         tip: None,
         commits: Vec::new(),
         notes: Vec::new(),
     };
     if !matches!(run.status(), Some(RunStatus::Succeeded)) {
-        judgement.notes.push("the run did not succeed: what it committed before counts".to_owned());
+        judgement
+            .notes
+            .push("the run did not succeed: only its commits so far are included".to_owned());
     }
     match branch_of_run(repository, run)? {
         Some(branch) if branch.starts_with(BRANCHES) => {
@@ -105,8 +94,15 @@ pub(super) fn judge(
         }
         branch => judgement.at_home(repository, run, request.how, &head, branch.as_deref())?,
     }
-    if request.message.is_some() && !matches!(judgement.way, Way::Commit { .. } | Way::Replace { .. }) {
-        judgement.notes.push("the message is not used: no commit has to be made".to_owned());
+    if request.message.is_some()
+        && !matches!(
+            judgement.way,
+            BranchOutcome::Commit { .. } | BranchOutcome::Replace { .. }
+        )
+    {
+        judgement
+            .notes
+            .push("the message is not used: no commit has to be made".to_owned());
     }
     Ok(judgement)
 }
@@ -117,31 +113,74 @@ fn require_ended(history: &History, run: &RunRecord) -> Result<(), FinishError> 
         Some(RunStatus::Waiting) => true,
         Some(_) => {
             return match history.finish_of(run.id) {
-                Some(step) => Err(FinishError::Closed { run: run.id, by: step.id }),
+                Some(step) => Err(FinishError::Closed {
+                    run: run.id,
+                    by: step.id,
+                }),
                 None => Ok(()),
             };
         }
     };
-    Err(FinishError::NotEnded { run: run.id, is_waiting, root: run.root.clone() })
+    Err(FinishError::NotEnded {
+        run: run.id,
+        is_waiting,
+        root: run.root.clone(),
+    })
 }
 
-/// The branch that a run worked on; none when it was on none, or is gone without a commit.
-pub(super) fn branch_of_run(repository: &Repository, run: &RunRecord) -> Result<Option<String>, CheckpointError> {
+/// The branch of a run; `None` if HEAD was detached or the branch is gone without a commit.
+pub(super) fn branch_of_run(
+    repository: &Repository,
+    run: &RunRecord,
+) -> Result<Option<String>, CheckpointError> {
     let decided = |step: &StepRecord| match &step.decision {
         Some(Decision::Commit { target, .. }) if step.commit().is_some() => Some(target.clone()),
         _ => None,
     };
-    let begun = |step: &StepRecord| step.before.as_ref().and_then(|before| before.head.branch.clone());
+    let begun = |step: &StepRecord| {
+        step.before
+            .as_ref()
+            .and_then(|before| before.head.branch.clone())
+    };
     let steps = || run.steps.iter().rev();
-    if let Some(branch) = steps().find_map(decided).or_else(|| steps().find_map(begun)) {
+    if let Some(branch) = steps()
+        .find_map(decided)
+        .or_else(|| steps().find_map(begun))
+    {
         return Ok(Some(branch).filter(|branch| branch != "HEAD"));
     }
     let own = branch_of(run.id);
     Ok(repository.find_branch(&own)?.map(|_| own))
 }
 
+/// The tree with the changes of both sides.
+fn merged(
+    repository: &Repository,
+    history: &History,
+    run: &RunRecord,
+    branch: &str,
+    [base, here, tip]: [ObjectId; 3],
+) -> Result<ObjectId, RunError> {
+    match repository.merge(here, tip)? {
+        Merge::Clean(tree) => Ok(tree),
+        Merge::Conflicts(paths) => {
+            let clashes = clashes(repository, history, paths, base, here, tip)?;
+            let worktree = find(repository, run)?.filter(|found| found.exists);
+            let worktree = worktree.map(|found| found.path.to_string_lossy().into_owned());
+            let (run, branch) = (run.id, branch.to_owned());
+            Err(FinishError::MergeConflict {
+                run,
+                branch,
+                worktree,
+                clashes,
+            }
+            .into())
+        }
+    }
+}
+
 impl Judgement {
-    /// A run on a branch of its own.
+    /// Plans for a run on its own branch.
     fn away(
         &mut self,
         repository: &Repository,
@@ -155,56 +194,64 @@ impl Judgement {
             return Err(FinishError::OwnBranch(run.id).into());
         }
         let found = repository.find_branch(branch)?;
-        let Some(tip) = found.or_else(|| last_commit(run)) else { return Ok(()) };
+        let Some(tip) = found.or_else(|| last_commit(run)) else {
+            return Ok(());
+        };
         self.tip = Some(tip);
         if how == FinishHow::Branch {
             if found.is_none() {
-                self.way = Way::MakeBranch { name: branch.to_owned(), at: tip };
+                self.way = BranchOutcome::MakeBranch {
+                    name: branch.to_owned(),
+                    at: tip,
+                };
             }
             return Ok(());
         }
         if head.branch.is_none() {
             return Err(FinishError::Detached(run.id).into());
         }
-        let Some(here) = head.commit else { return Err(FinishError::Unborn(run.id).into()) };
+        let Some(here) = head.commit else {
+            return Err(FinishError::Unborn(run.id).into());
+        };
         if repository.leads_to(here, tip) {
-            self.notes.push("the current branch has its commits already".to_owned());
+            self.notes
+                .push("the current branch already has its commits".to_owned());
             return Ok(());
         }
-        let base = repository.merge_base(here, tip)?.ok_or(FinishError::Unrelated(run.id))?;
+        let base = repository
+            .merge_base(here, tip)?
+            .ok_or(FinishError::Unrelated(run.id))?;
         self.commits = repository.commits_between(Some(here), Some(tip))?;
         self.name_others(repository, history, run)?;
         let theirs = tree_of(repository, tip)?;
         if base == here && how == FinishHow::Keep {
-            self.way = Way::FastForward { tree: theirs };
+            self.way = BranchOutcome::FastForward { tree: theirs };
             return Ok(());
         }
         let tree = if base == here {
             theirs
         } else {
-            match repository.merge(here, tip)? {
-                Merge::Clean(tree) => tree,
-                Merge::Conflicts(paths) => {
-                    let clashes = clashes(repository, history, paths, base, here, tip)?;
-                    let worktree = find(repository, run)?.filter(|found| found.exists);
-                    let worktree = worktree.map(|found| found.path.to_string_lossy().into_owned());
-                    let branch = branch.to_owned();
-                    return Err(FinishError::MergeConflict { run: run.id, branch, worktree, clashes }.into());
-                }
-            }
+            merged(repository, history, run, branch, [base, here, tip])?
         };
         self.way = match how {
             FinishHow::Squash if tree == tree_of(repository, here)? => {
-                self.notes.push("the current branch has all of its changes already".to_owned());
-                Way::Close
+                self.notes
+                    .push("the current branch already has all of its changes".to_owned());
+                BranchOutcome::Close
             }
-            FinishHow::Squash => Way::Commit { tree, parents: vec![here] },
-            _ => Way::Commit { tree, parents: vec![here, tip] },
+            FinishHow::Squash => BranchOutcome::Commit {
+                tree,
+                parents: vec![here],
+            },
+            _ => BranchOutcome::Commit {
+                tree,
+                parents: vec![here, tip],
+            },
         };
         Ok(())
     }
 
-    /// A run on a branch of the user's, or on none.
+    /// Plans for a run on the user's branch or on a detached HEAD.
     fn at_home(
         &mut self,
         repository: &Repository,
@@ -220,15 +267,27 @@ impl Judgement {
         self.commits = commits_of(repository, run)?;
         match how {
             FinishHow::Keep => {}
-            FinishHow::Branch => self.way = Way::MakeBranch { name: branch_of(run.id), at: last },
+            FinishHow::Branch => {
+                self.way = BranchOutcome::MakeBranch {
+                    name: branch_of(run.id),
+                    at: last,
+                }
+            }
             FinishHow::Squash => {
                 if self.commits.len() < 2 {
-                    self.notes.push("the run made one commit: there is nothing to squash".to_owned());
+                    self.notes
+                        .push("the run made one commit: there is nothing to squash".to_owned());
                     return Ok(());
                 }
                 if branch.is_none() || head.branch.as_deref() != branch {
-                    let branch = branch.map_or("a detached HEAD".to_owned(), |name| format!("`{}`", short(name)));
-                    return Err(FinishError::Elsewhere { run: run.id, branch }.into());
+                    let branch = branch.map_or("a detached HEAD".to_owned(), |name| {
+                        format!("`{}`", short(name))
+                    });
+                    return Err(FinishError::Elsewhere {
+                        run: run.id,
+                        branch,
+                    }
+                    .into());
                 }
                 self.replace(repository, run, head)?;
             }
@@ -237,16 +296,23 @@ impl Judgement {
         Ok(())
     }
 
-    fn replace(&mut self, repository: &Repository, run: &RunRecord, head: &Head) -> Result<(), RunError> {
+    fn replace(
+        &mut self,
+        repository: &Repository,
+        run: &RunRecord,
+        head: &Head,
+    ) -> Result<(), RunError> {
         let first = run.steps.iter().find(|step| step.commit().is_some());
-        let base = first.and_then(|step| step.before.as_ref()).and_then(|before| before.head.commit);
+        let base = first
+            .and_then(|step| step.before.as_ref())
+            .and_then(|before| before.head.commit);
         let own: BTreeSet<ObjectId> = self.commits.iter().copied().collect();
         let newest = repository.commits_between(base, head.commit)?;
         let not_newest = |other| FinishError::NotNewest { run: run.id, other };
         if let Some(other) = newest.iter().find(|commit| !own.contains(commit)) {
             return Err(not_newest(*other).into());
         }
-        // What the branch has left behind cannot be squashed on it.
+        // A commit that the branch no longer contains cannot be squashed on it.
         if let Some(missing) = self.commits.iter().find(|commit| !newest.contains(commit)) {
             return Err(not_newest(*missing).into());
         }
@@ -255,13 +321,23 @@ impl Judgement {
                 return Err(FinishError::Published { run: run.id, by }.into());
             }
         }
-        let Some(here) = head.commit else { return Err(FinishError::Unborn(run.id).into()) };
-        self.way = Way::Replace { tree: tree_of(repository, here)?, parents: base.into_iter().collect() };
+        let Some(here) = head.commit else {
+            return Err(FinishError::Unborn(run.id).into());
+        };
+        self.way = BranchOutcome::Replace {
+            tree: tree_of(repository, here)?,
+            parents: base.into_iter().collect(),
+        };
         Ok(())
     }
 
-    /// Commits on the branch of the run that are not its own come along: that is told.
-    fn name_others(&mut self, repository: &Repository, history: &History, run: &RunRecord) -> Result<(), RunError> {
+    /// Adds a note about commits on the branch of the run that are not its own.
+    fn name_others(
+        &mut self,
+        repository: &Repository,
+        history: &History,
+        run: &RunRecord,
+    ) -> Result<(), RunError> {
         let own = commits_of(repository, run)?;
         let mut others = BTreeSet::new();
         for commit in self.commits.iter().filter(|commit| !own.contains(commit)) {
@@ -269,7 +345,10 @@ impl Judgement {
         }
         let named: Vec<String> = others.into_iter().take(5).collect();
         if !named.is_empty() {
-            self.notes.push(format!("its branch has commits of others, which come along: {}", named.join(", ")));
+            self.notes.push(format!(
+                "its branch also has commits of others, which are included: {}",
+                named.join(", ")
+            ));
         }
         Ok(())
     }
@@ -280,7 +359,7 @@ fn last_commit(run: &RunRecord) -> Option<ObjectId> {
     run.steps.iter().rev().find_map(StepRecord::commit)
 }
 
-/// The commits of a run, with those that its tools made themselves.
+/// The commits of a run, including those that its tools made themselves.
 fn commits_of(repository: &Repository, run: &RunRecord) -> Result<Vec<ObjectId>, CheckpointError> {
     let mut commits = Vec::new();
     for step in &run.steps {
@@ -293,7 +372,10 @@ fn commits_of(repository: &Repository, run: &RunRecord) -> Result<Vec<ObjectId>,
 }
 
 fn tree_of(repository: &Repository, commit: ObjectId) -> Result<ObjectId, CheckpointError> {
-    let missing = || CheckpointError::Missing { what: format!("the commit {}", commit.short()), promisor: None };
+    let missing = || CheckpointError::Missing {
+        what: format!("the commit {}", commit.short()),
+        promisor: None,
+    };
     Ok(repository.find_commit(commit)?.ok_or_else(missing)?.tree)
 }
 
@@ -301,15 +383,15 @@ fn short(branch: &str) -> &str {
     branch.strip_prefix("refs/heads/").unwrap_or(branch)
 }
 
-/// Who made a commit.
-enum Author {
+/// The author of a commit.
+enum CommitAuthor {
     /// A step of a run.
     Step { run: String, step: String },
-    /// Somebody.
+    /// A person or another program.
     Commit { id: ObjectId, subject: String },
 }
 
-impl std::fmt::Display for Author {
+impl std::fmt::Display for CommitAuthor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Step { run, step } => match step.split_once(' ') {
@@ -321,19 +403,32 @@ impl std::fmt::Display for Author {
     }
 }
 
-fn author_of(repository: &Repository, history: &History, id: ObjectId) -> Result<Author, CheckpointError> {
-    let message = repository.find_commit(id)?.map(|facts| facts.message).unwrap_or_default();
+fn author_of(
+    repository: &Repository,
+    history: &History,
+    id: ObjectId,
+) -> Result<CommitAuthor, CheckpointError> {
+    let message = repository
+        .find_commit(id)?
+        .map(|facts| facts.message)
+        .unwrap_or_default();
     Ok(match Trailers::find(&message) {
         Some(trailers) => {
             let run = trailers.run.parse().ok().and_then(|run| history.run(run));
             let run = run.map_or_else(|| shown(&trailers.run), |run| run.short_id(history));
-            Author::Step { run, step: shown(&trailers.step) }
+            CommitAuthor::Step {
+                run,
+                step: shown(&trailers.step),
+            }
         }
-        None => Author::Commit { id, subject: shown(message.lines().next().unwrap_or_default()) },
+        None => CommitAuthor::Commit {
+            id,
+            subject: shown(message.lines().next().unwrap_or_default()),
+        },
     })
 }
 
-/// Who changed files last, on either side of where the branches part.
+/// The last author of each file, on both sides of the merge base.
 fn clashes(
     repository: &Repository,
     history: &History,
@@ -342,17 +437,32 @@ fn clashes(
     ours: ObjectId,
     theirs: ObjectId,
 ) -> Result<Vec<Clash>, CheckpointError> {
-    let mut clashes: Vec<Clash> = paths.into_iter().map(|path| Clash { path, theirs: None, ours: None }).collect();
-    for (tip, side) in [(theirs, Side::Theirs), (ours, Side::Ours)] {
-        for commit in repository.commits_between(Some(base), Some(tip))?.into_iter().rev() {
-            let Some(facts) = repository.find_commit(commit)? else { continue };
-            // A merge only brings together what others changed.
-            let [parent] = facts.parents.as_slice() else { continue };
+    let mut clashes: Vec<Clash> = paths
+        .into_iter()
+        .map(|path| Clash {
+            path,
+            theirs: None,
+            ours: None,
+        })
+        .collect();
+    for (tip, side) in [(theirs, MergeSide::Theirs), (ours, MergeSide::Ours)] {
+        for commit in repository
+            .commits_between(Some(base), Some(tip))?
+            .into_iter()
+            .rev()
+        {
+            let Some(facts) = repository.find_commit(commit)? else {
+                continue;
+            };
+            // A merge only combines changes of other commits.
+            let [parent] = facts.parents.as_slice() else {
+                continue;
+            };
             let changed = repository.differences(tree_of(repository, *parent)?, facts.tree)?;
             for clash in &mut clashes {
                 let named = match side {
-                    Side::Theirs => &mut clash.theirs,
-                    Side::Ours => &mut clash.ours,
+                    MergeSide::Theirs => &mut clash.theirs,
+                    MergeSide::Ours => &mut clash.ours,
                 };
                 if named.is_none() && changed.iter().any(|(path, ..)| *path == clash.path) {
                     *named = Some(author_of(repository, history, commit)?.to_string());
@@ -364,7 +474,7 @@ fn clashes(
 }
 
 #[derive(Clone, Copy)]
-enum Side {
+enum MergeSide {
     Theirs,
     Ours,
 }

@@ -1,9 +1,9 @@
-//! What no snapshot covers: files that are ignored, too large or in a repository of their own, and everything where
-//! there is no git.
+//! Files that no snapshot covers: ignored files, too large files, files of nested repositories, and
+//! all files without git.
 //!
-//! Such a file may be made, and the answer says that nothing will take it back. It is replaced or moved
-//! only by somebody who goes without checkpoints on purpose. A signature may always be written:
-//! it leaves the content as it is.
+//! Such a file may be created, and the answer says that it cannot be undone. It may be replaced or
+//! moved only if the user turned checkpoints off. A signature may always be written: it leaves the
+//! content as it is.
 
 use std::path::{Path, PathBuf};
 
@@ -19,22 +19,21 @@ use crate::item::directive::CheckpointMode;
 use crate::item::source::read_bytes;
 use crate::run::session::open_checkpointer;
 
-/// What becomes of a change that nothing could take back.
+/// What to do with a change that cannot be undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) enum Loss {
-    /// It is not made.
+    /// Refuse it.
     Refused,
-    /// It is made: whoever goes without checkpoints knows that nothing comes back.
+    /// Make it: the user turned checkpoints off.
     Accepted,
 }
 
-/// A file that no snapshot holds; a result shows its path.
+/// A file that no snapshot holds; results show its path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub struct UncoveredFile {
-    /// The file, relative to the project.
+    /// The path relative to the project.
     pub path: PathBuf,
-    /// Why none does.
     pub why: Uncovered,
 }
 
@@ -45,7 +44,7 @@ impl From<UncoveredFile> for String {
 }
 
 impl Loss {
-    /// What a mode of checkpoints means for it.
+    /// The rule for a checkpoint mode.
     pub(super) fn of(mode: CheckpointMode) -> Self {
         match mode {
             CheckpointMode::Disabled => Self::Accepted,
@@ -54,11 +53,19 @@ impl Loss {
     }
 }
 
-/// Refuses what would be gone for good although checkpoints are wanted; returns what else no snapshot holds.
-pub(super) fn refuse_loss(ctx: &Context, effect: &ItemEffect) -> Result<Vec<UncoveredFile>, CheckpointError> {
+/// Refuses changes that could not be undone although checkpoints are on; returns the other files
+/// without a snapshot.
+pub(super) fn refuse_loss(
+    ctx: &Context,
+    effect: &ItemEffect,
+) -> Result<Vec<UncoveredFile>, CheckpointError> {
     match open_checkpointer(ctx) {
         Ok(checkpointer) => refuse_loss_by(ctx, &checkpointer, effect),
-        Err(err @ CheckpointError::NoRepository(_)) if effect.at_stake(&ctx.root).next().is_some() => Err(err),
+        Err(err @ CheckpointError::NoRepository(_))
+            if effect.at_stake(&ctx.root).next().is_some() =>
+        {
+            Err(err)
+        }
         Err(CheckpointError::NoRepository(_)) => Ok(Vec::new()),
         Err(err) => Err(err),
     }
@@ -70,7 +77,9 @@ pub(super) fn refuse_loss_in(
     checkpointer: Option<&Checkpointer>,
     effect: &ItemEffect,
 ) -> Result<(), CheckpointError> {
-    checkpointer.map_or(Ok(()), |checkpointer| refuse_loss_by(ctx, checkpointer, effect).map(drop))
+    checkpointer.map_or(Ok(()), |checkpointer| {
+        refuse_loss_by(ctx, checkpointer, effect).map(drop)
+    })
 }
 
 fn refuse_loss_by(
@@ -79,14 +88,30 @@ fn refuse_loss_by(
     effect: &ItemEffect,
 ) -> Result<Vec<UncoveredFile>, CheckpointError> {
     let mut found = Vec::new();
-    for write in effect.writes.iter().filter(|write| write.home == Home::Project) {
-        let size = write.content.as_ref().map_or(0, |content| content.len() as u64);
+    for write in effect
+        .writes
+        .iter()
+        .filter(|write| write.home == Home::Project)
+    {
+        let size = write
+            .content
+            .as_ref()
+            .map_or(0, |content| content.len() as u64);
         if let Some(why) = why_uncovered(ctx, checkpointer, &write.path, size)? {
-            found.push(UncoveredFile { path: write.path.clone(), why });
+            found.push(UncoveredFile {
+                path: write.path.clone(),
+                why,
+            });
         }
     }
-    match effect.at_stake(&ctx.root).find_map(|path| found.iter().find(|file| file.path == path)) {
-        Some(UncoveredFile { path, why }) => Err(CheckpointError::Uncovered { path: path.clone(), why: *why }),
+    match effect
+        .at_stake(&ctx.root)
+        .find_map(|path| found.iter().find(|file| file.path == path))
+    {
+        Some(UncoveredFile { path, why }) => Err(CheckpointError::Uncovered {
+            path: path.clone(),
+            why: *why,
+        }),
         None => Ok(found),
     }
 }
@@ -99,24 +124,38 @@ pub(super) fn why_uncovered(
     size: u64,
 ) -> Result<Option<Uncovered>, CheckpointError> {
     let whole = ctx.root.join(path);
-    let Some(inside) = RepoPath::find_below(checkpointer.repository().top(), &whole) else { return Ok(None) };
+    let Some(inside) = RepoPath::find_below(checkpointer.repository().top(), &whole) else {
+        return Ok(None);
+    };
     let present = whole.symlink_metadata().map_or(0, |found| found.len());
     checkpointer.uncovered(&inside, size.max(present))
 }
 
 impl ItemEffect {
-    /// The files of the project whose content would be somewhere else or nowhere. What moves has to be taken back from
-    /// both places, or it would be nowhere, or there twice.
+    /// The project files whose content would be moved or deleted. A move must be covered at both
+    /// places, or an undo would lose or duplicate the file.
     fn at_stake<'e>(&'e self, root: &'e Path) -> impl Iterator<Item = &'e Path> {
         let keeps_content = matches!(self.answer, ItemAnswer::Sign(_));
-        let moves = matches!(self.answer, ItemAnswer::Migrate(_) | ItemAnswer::MigrateTree(_));
+        let moves = matches!(
+            self.answer,
+            ItemAnswer::Migrate(_) | ItemAnswer::MigrateTree(_)
+        );
         let is_replaced = move |write: &Write| {
             let path = root.join(&write.path);
-            let is_same = || write.content.as_ref().is_some_and(|content| is_now(&path, content));
+            let is_same = || {
+                write
+                    .content
+                    .as_ref()
+                    .is_some_and(|content| is_now(&path, content))
+            };
             !keeps_content && path.symlink_metadata().is_ok() && !is_same()
         };
-        let ours = || self.writes.iter().filter(|write| write.home == Home::Project);
-        // What is there comes first: that is what somebody would miss.
+        let ours = || {
+            self.writes
+                .iter()
+                .filter(|write| write.home == Home::Project)
+        };
+        // Existing files first: they are what the user would lose.
         let there = ours().filter(move |write| is_replaced(write));
         let new = ours().filter(move |write| moves && !is_replaced(write));
         there.chain(new).map(|write| write.path.as_path())

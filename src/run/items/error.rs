@@ -10,40 +10,29 @@ use crate::item::migration::MigrationError;
 use crate::item::skeleton::SkeletonError;
 use crate::item::store::{ItemKind, Layer, LookupError, not_an_id};
 use crate::item::wording::{did_you_mean, shown};
-use crate::problem::{Call, Code, Explain, Hint, hint};
+use crate::problem::{Code, Explain, Hint, HintCall, hint};
 
-/// Everything that can stop an item step; nothing was written then, unless writing itself failed.
+/// Errors of an item step; nothing was written, unless writing itself failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ItemStepError {
-    /// There is no such step.
-    #[error("`{}` is not something that is done with items", shown(.0))]
+    #[error("`{}` is not an action on items", shown(.0))]
     UnknownVerb(String),
-    /// A parameter that is needed was not given.
+    /// A required parameter is missing.
     #[error("`{verb}` needs `{name}`")]
-    Missing {
-        /// The step.
-        verb: Verb,
-        /// The parameter.
-        name: &'static str,
-    },
+    Missing { verb: Verb, name: &'static str },
     /// A parameter that the step does not have.
     #[error("`{verb}` has no parameter `{}`", shown(.name))]
     Unknown {
-        /// The step.
         verb: Verb,
-        /// The parameter.
         name: String,
-        /// What was probably meant.
+        /// The probable meaning.
         similar: Option<String>,
     },
-    /// A parameter has a value that it cannot have.
+    /// A parameter has an invalid value.
     #[error("`{name}` of `{verb}` {reason}")]
     Wrong {
-        /// The step.
         verb: Verb,
-        /// The parameter.
         name: String,
-        /// What it must be.
         reason: String,
     },
     /// There is no registry.
@@ -52,153 +41,121 @@ pub enum ItemStepError {
     /// The item does not exist or cannot be used.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// A pattern means no item.
+    /// A pattern matches no item.
     #[error("no item of the {layer} matches `{}`", shown(.pattern))]
     NothingMatches {
-        /// The pattern.
         pattern: String,
-        /// Whose items were looked at.
+        /// The searched layer.
         layer: Layer,
     },
-    /// The item belongs to somebody else.
-    #[error("`{name}` is not the project's but comes from the {layer} layer")]
-    NotOfTheProject {
-        /// The item.
-        name: String,
-        /// Where it comes from.
-        layer: Layer,
-    },
+    /// The item is in another layer.
+    #[error("`{name}` belongs to the {layer} layer, not to the project")]
+    NotOfTheProject { name: String, layer: Layer },
     /// An item cannot be signed.
     #[error("`{name}` cannot be signed: {reason}")]
     NotSignable {
-        /// The item.
         name: String,
-        /// Why.
         reason: String,
-        /// What to do about it.
+        /// How to fix it.
         hint: Option<Hint>,
     },
     /// The script cannot become a tool folder.
     #[error(transparent)]
     Migration(#[from] MigrationError),
-    /// An item is not what was stamped.
-    #[error("`{0}` is not what was stamped")]
+    /// An item does not match its stamp.
+    #[error("`{0}` does not match its stamp")]
     Tampered(String),
-    /// An item may not exist a second time.
+    /// A primitive must not be copied.
     #[error("the primitive `{0}` cannot be copied")]
     Primitive(String),
-    /// The place to copy to is taken.
+    /// The destination exists.
     #[error("`{}` exists already", .path.display())]
     Exists {
-        /// What is there.
         path: PathBuf,
-        /// Whether it may be replaced when asked to.
+        /// Whether `replace` would allow it.
         replaceable: bool,
     },
-    /// The place to copy to is that of something else.
+    /// The destination belongs to another item.
     #[error("`{}` holds another item, `{id}`", .path.display())]
-    Another {
-        /// What is there.
-        path: PathBuf,
-        /// What it is called.
-        id: ItemId,
-    },
-    /// Nothing of any kind has this id.
+    Another { path: PathBuf, id: ItemId },
+    /// No item of any kind has this id.
     #[error("there is no item `{id}`")]
     NoItem {
-        /// What was asked for.
         id: ItemId,
-        /// The nearest id there is.
+        /// The nearest id.
         similar: Option<ItemId>,
     },
-    /// What is to be created has no id that can be one.
+    /// The id of a new item is invalid.
     #[error("{}", not_an_id(.name, .reason))]
     InvalidName {
-        /// What was given.
         name: String,
-        /// What is wrong with it.
         reason: InvalidItemId,
-        /// What may have been meant.
+        /// A similar valid id.
         mended: Option<String>,
     },
     /// There is no skeleton for it.
     #[error(transparent)]
     Skeleton(SkeletonError),
-    /// Nobody said which MCP server has the tool.
+    /// The MCP server of the tool was not given.
     #[error("a tool of type `mcp_tool` names the server that has it, and there are several: {}", servers(.0))]
     NoServer(Vec<String>),
-    /// Something like it exists in the same layer.
+    /// The same layer already has such an item.
     #[error("{kind} `{id}` exists already at `{}`", .path.display())]
     Taken {
-        /// What it is.
         kind: ItemKind,
-        /// Its id.
         id: ItemId,
-        /// Where it lies.
         path: PathBuf,
     },
-    /// The id belongs to an item of piton.
+    /// The id belongs to a built-in item.
     #[error("{kind} `{id}` is part of piton")]
     Builtin {
-        /// What it is.
         kind: ItemKind,
-        /// Its id.
         id: ItemId,
-        /// Whether it may be copied and changed.
+        /// Whether it can be copied and changed.
         copyable: bool,
     },
-    /// A file, a link or a tool is where a folder has to be.
+    /// A file, a link or a tool is in the place of a folder.
     #[error("`{}` is in the way", .path.display())]
-    InTheWay {
-        /// What is there.
-        path: PathBuf,
-    },
-    /// Items of such a name are not read.
-    #[error("an item at `{}` would not be found: such names are passed over", .0.display())]
+    InTheWay { path: PathBuf },
+    /// Piton does not read items with such a name.
+    #[error("an item at `{}` would be ignored because of its name", .0.display())]
     Unseen(PathBuf),
-    /// What is to be created is not valid.
+    /// The new item is invalid.
     #[error("it is not valid: {reason}")]
     NotValid {
         /// The code of the finding.
         code: Code,
-        /// What is wrong.
         reason: String,
-        /// The way out.
+        /// How to fix it.
         hint: Option<Hint>,
     },
-    /// Nobody said that it is meant.
-    #[error("`{0}` is deleted only when that is confirmed")]
+    /// The request was not confirmed.
+    #[error("`{0}` can only be deleted with a confirmation")]
     Unconfirmed(String),
-    /// A field cannot be changed by itself.
+    /// A field cannot be changed separately.
     #[error("the fields of `{name}` cannot be changed one by one: {reason}")]
-    NotByField {
-        /// The item.
-        name: String,
-        /// Why.
-        reason: String,
-    },
+    NotByField { name: String, reason: String },
     /// There is no home to copy to.
     #[error("there is no home folder: HOME is not set to an absolute path")]
     NoHome,
     /// A file cannot be read.
     #[error("cannot read `{}`: {reason}", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    Unreadable { path: PathBuf, reason: String },
     /// A file cannot be written or removed.
     #[error("cannot write `{}`", .path.display())]
     Unwritable {
-        /// The file.
         path: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
-    /// A file would lie outside of the folder of items.
-    #[error("`{}` does not lie below `.ai/`", .0.display())]
+    /// An agent wants to change the user's own items.
+    #[error("`~/{}` is one of the user's own items, which agents cannot change", .0.display())]
+    UserLayer(PathBuf),
+    /// An agent wants to change what a directive permits.
+    #[error("agents cannot change the permissions and hooks of directive `{0}`")]
+    Powers(String),
+    /// A file would be outside of the folder of items.
+    #[error("`{}` is not below `.ai/`", .0.display())]
     Outside(PathBuf),
 }
 
@@ -228,6 +185,7 @@ impl Explain for ItemStepError {
             Self::Unreadable { .. } => Code::UnreadableFile,
             Self::Unwritable { .. } => Code::UnwritableFile,
             Self::Outside(_) => Code::PathEscape,
+            Self::UserLayer(_) | Self::Powers(_) => Code::AuthoringRefused,
         }
     }
 
@@ -246,23 +204,23 @@ impl Explain for ItemStepError {
             Self::NothingMatches { .. } => {
                 hint![
                     "write an id, `category/*`, `*`, or a file or folder of items; ",
-                    Call::Search,
+                    HintCall::Search,
                     " lists the items"
                 ]
             }
-            Self::NotOfTheProject { .. } => hint!["copy it into the project first, with ", Call::LoadToProject(None)],
+            Self::NotOfTheProject { .. } => hint!["copy it into the project first, with ", HintCall::LoadToProject(None)],
             Self::NotSignable { hint, .. } | Self::NotValid { hint, .. } => return hint.clone(),
             Self::Migration(err) => return err.hint(),
             Self::Tampered(_) => "look at what changed since it was signed, then sign it again".into(),
-            Self::Primitive(_) => "primitives are part of piton; a tool names them as its executor".into(),
+            Self::Primitive(_) => "primitives are part of piton; tools use them as their executor".into(),
             Self::Exists { replaceable: true, .. } => {
-                hint!["replace it with ", Call::Overwrite, ", in a directive with `overwrite=\"true\"`"]
+                hint!["replace it with ", HintCall::Overwrite, ", in a directive with `overwrite=\"true\"`"]
             }
             Self::Exists { replaceable: false, path } => format!("rename or remove `{}` first", path.display()).into(),
-            Self::Another { .. } => "move that one first; a copy lies at the place of its original".into(),
+            Self::Another { .. } => "move that one first; a copy has the same path as the original".into(),
             Self::NoItem { similar, .. } => match similar {
                 Some(id) => format!("did you mean `{id}`?").into(),
-                None => hint![Call::Search, " lists the items"],
+                None => hint![HintCall::Search, " lists the items"],
             },
             Self::InvalidName { mended: Some(id), .. } => format!("did you mean `{id}`?").into(),
             Self::InvalidName { mended: None, .. } => {
@@ -272,19 +230,21 @@ impl Explain for ItemStepError {
             Self::NoServer(_) => "say which with `--executor SERVER`".into(),
             Self::Taken { .. } => "choose another id, or edit that one".into(),
             Self::Builtin { id, copyable: true, .. } => {
-                hint!["choose another id, or change a copy of it: ", Call::LoadToProject(Some(id.to_string()))]
+                hint!["choose another id, or change a copy of it: ", HintCall::LoadToProject(Some(id.to_string()))]
             }
-            Self::Builtin { .. } => "choose another id; a tool names a primitive as its executor".into(),
+            Self::Builtin { .. } => "choose another id; tools use a primitive as their executor".into(),
             Self::InTheWay { path } if path.as_os_str() == ITEMS => {
-                "items lie in a folder `.ai` of the project itself: rename what is there".into()
+                "items must be in a real folder `.ai` of the project: rename what is there".into()
             }
             Self::InTheWay { .. } => "rename it, or choose another category".into(),
             Self::Unseen(_) => "choose another name".into(),
-            Self::Unconfirmed(_) => "`confirm: true` says that it is meant; a dry run shows what would go".into(),
+            Self::Unconfirmed(_) => "add `confirm: true`; a dry run shows what would be deleted".into(),
             Self::NotByField { .. } => "give its whole text as `content`".into(),
             Self::NoHome => "set HOME, or use the project".into(),
-            Self::Unreadable { .. } => "check that it is there and its permissions".into(),
-            Self::Unwritable { .. } => "check the permissions of its folder, and that no link leads there".into(),
+            Self::Unreadable { .. } => "check that it exists, and its permissions".into(),
+            Self::Unwritable { .. } => "check the permissions of its folder, and that it is not behind a link".into(),
+            Self::UserLayer(_) => "write it into the project; in a terminal, the user can run `piton load ID --to user`".into(),
+            Self::Powers(_) => "leave <permissions> and <hooks> as they are; a person can change them in an editor".into(),
             Self::Outside(_) => "items are written below `.ai/` only".into(),
         };
         Some(hint)
@@ -292,5 +252,9 @@ impl Explain for ItemStepError {
 }
 
 fn servers(known: &[String]) -> String {
-    known.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ")
+    known
+        .iter()
+        .map(|id| format!("`{id}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }

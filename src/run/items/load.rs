@@ -1,7 +1,7 @@
-//! `load`: the content of an item, and copies of it between project and user.
+//! `load`: reads an item, or copies it between project and user.
 //!
-//! Only a load with a destination writes anything. A copy is verified before and stamped anew, lies at
-//! the same place below `.ai/`, and replaces nothing unless it is told to.
+//! Only a load with a destination writes. The original is verified, and the copy is stamped anew,
+//! has the same path below `.ai/`, and replaces nothing unless requested.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -10,78 +10,90 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use walkdir::WalkDir;
 
-use super::parameters::Given;
-use super::{Access, Home, ItemAnswer, ItemEffect, ItemStepError, Write, layers, shown};
+use super::{
+    FileAccess, Home, ItemAnswer, ItemEffect, ItemStepError, LoadItem, Verb, Write, layers, shown,
+};
 use crate::context::{Context, ITEMS};
 use crate::exec::chain;
-use crate::item::search::Scope;
+use crate::item::search::SearchScope;
 use crate::item::signature::author::MAX_SIGNATURE;
 use crate::item::signature::stamp::{self, Tidied};
 use crate::item::signature::{Integrity, UNSTAMPED_FOLDERS, author_file, detached_file};
 use crate::item::source::{MAX_TEXT, read_bytes};
-use crate::item::store::{Content, Item, ItemKind, ItemStore, Layer, LookupError, PRIMITIVES, builtin_text};
+use crate::item::store::{
+    Item, ItemContent, ItemKind, ItemStore, Layer, LookupError, PRIMITIVES, builtin_text,
+};
 use crate::item::validate;
 
-/// The most that a file of a tool folder may hold to be copied.
+/// The maximum size of a copied file.
 const MAX_COPIED: u64 = 16 * 1024 * 1024;
 
-/// Files by where they are copied to: what they hold, and who may do what with them.
-type Files = BTreeMap<PathBuf, (Vec<u8>, Access)>;
+/// Files by destination: content and permission bits.
+type Files = BTreeMap<PathBuf, (Vec<u8>, FileAccess)>;
 
-/// An item as it was loaded.
+/// A loaded item.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Loaded {
     /// Its id, without category.
     pub name: String,
-    /// What it is.
     pub item_type: ItemKind,
-    /// Its file, or that of the copy, relative to the project where it lies inside.
+    /// Its file or that of the copy; relative to the project if it is inside.
     pub path: String,
-    /// The text of that file.
     pub content: String,
-    /// Where it comes from.
     pub source: Layer,
-    /// What it says about itself, as it was understood.
+    /// Its parsed metadata.
     pub metadata: Value,
-    /// What a tool or directive takes, as a JSON schema.
+    /// The inputs of a tool or directive, as a JSON schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Value>,
-    /// What a tool gives back, as a JSON schema.
+    /// The output of a tool, as a JSON schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// Where it was copied to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination: Option<Layer>,
-    /// What was copied, in words.
+    /// A description of the copy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The files that a copy consists of, relative to the project where they lie inside.
+    /// The files of the copy; relative to the project if they are inside.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// What a copy does not bring along, or replaced.
+    /// What the copy lacks or has replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// Whether it is what was stamped; part of the metadata.
+    /// The state of its stamp; part of the metadata.
     #[serde(skip)]
     pub integrity: Integrity,
 }
 
-/// Loads an item.
-pub(super) fn load(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Result<ItemEffect, ItemStepError> {
-    let id = given.required("item_id")?;
-    let overwrite = given.flag("overwrite")?;
-    let destination = match given.text("destination")?.as_deref() {
-        None => None,
-        Some("project") => Some(Home::Project),
-        Some("user") => Some(Home::User),
-        Some(_) => return Err(given.wrong("destination", "must be `project` or `user`")),
-    };
-    let item = wanted(store, &id, destination, given)?;
+pub(super) fn load(
+    ctx: &Context,
+    store: &ItemStore,
+    request: &LoadItem,
+) -> Result<ItemEffect, ItemStepError> {
+    let (loaded, writes) = read(ctx, store, request)?;
+    Ok(ItemEffect {
+        answer: ItemAnswer::Load(Box::new(loaded)),
+        writes,
+    })
+}
+
+/// The item, and what to write to copy it.
+pub(super) fn read(
+    ctx: &Context,
+    store: &ItemStore,
+    request: &LoadItem,
+) -> Result<(Loaded, Vec<Write>), ItemStepError> {
+    let item = wanted(store, request)?;
     let content = content(item)?;
-    // A copy of something onto itself is a look at it.
-    let home = destination.filter(|home| home.layer() != item.layer);
+    // A copy onto itself only reads the item.
+    let home = request
+        .destination
+        .filter(|home| home.layer() != item.layer);
     let (mut writes, mut notes) = match home {
-        Some(home) => (copy(ctx, store, item, &content, home, overwrite)?, left_behind(store, item, home)),
+        Some(home) => (
+            copy(ctx, store, item, &content, home, request.overwrite)?,
+            left_behind(store, item, home),
+        ),
         None => (Vec::new(), Vec::new()),
     };
     let top = match home {
@@ -89,14 +101,20 @@ pub(super) fn load(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Resul
         Some(Home::Project) | None => &ctx.root,
     };
     let place = |write: &Write| shown(&store.roots().display(&top.join(&write.path)));
-    // The file that makes a copy an item comes last.
+    // The defining file of a copy comes last.
     let copied = writes.last().and_then(|write| {
         let text = String::from_utf8(write.content.clone()?).ok()?;
         Some((place(write), text))
     });
-    let (path, content) = copied.unwrap_or_else(|| (shown(&store.roots().display(&item.file)), content));
-    let message = home.map(|home| format!("copied from {} to {} as `{path}`", item.layer, home.layer()));
-    let files = writes.iter().filter(|write| write.content.is_some()).map(place).collect();
+    let (path, content) =
+        copied.unwrap_or_else(|| (shown(&store.roots().display(&item.file)), content));
+    let message =
+        home.map(|home| format!("copied from {} to {} as `{path}`", item.layer, home.layer()));
+    let files = writes
+        .iter()
+        .filter(|write| write.content.is_some())
+        .map(place)
+        .collect();
     if home == Some(Home::User) {
         let kept = replaced(ctx, &writes)?;
         notes.extend(where_kept(&kept));
@@ -118,62 +136,82 @@ pub(super) fn load(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Resul
         notes,
         integrity: item.integrity.clone(),
     };
-    Ok(ItemEffect { answer: ItemAnswer::Load(Box::new(loaded)), writes })
+    Ok((loaded, writes))
 }
 
-/// The item to load; whoever copies means one from elsewhere, where there is one.
-fn wanted<'s>(
-    store: &'s ItemStore,
-    id: &str,
-    destination: Option<Home>,
-    given: &Given<'_>,
-) -> Result<&'s Item, ItemStepError> {
-    let (kind, scope) = (given.kind()?, given.scope()?);
-    if let (None, Some(home)) = (scope, destination) {
-        let elsewhere = layers(Scope::All).into_iter().filter(|layer| *layer != home.layer());
-        let mut found = elsewhere.filter_map(|layer| find(store, kind, id, Scope::Only(layer), given).ok());
+/// The item to load; for a copy, prefer an item from another layer.
+fn wanted<'s>(store: &'s ItemStore, request: &LoadItem) -> Result<&'s Item, ItemStepError> {
+    let find = |scope| {
+        find(
+            store,
+            request.item_type,
+            &request.item_id,
+            scope,
+            Verb::Load,
+        )
+    };
+    if let (None, Some(home)) = (request.source, request.destination) {
+        let elsewhere = layers(SearchScope::All)
+            .into_iter()
+            .filter(|layer| *layer != home.layer());
+        let mut found = elsewhere.filter_map(|layer| find(SearchScope::Only(layer)).ok());
         if let Some(item) = found.next() {
             return Ok(item);
         }
     }
-    find(store, kind, id, scope.unwrap_or(Scope::All), given)
+    find(request.source.unwrap_or(SearchScope::All))
 }
 
-/// Finds the one item that an id means.
+/// Finds the only item with an id.
 pub(super) fn find<'s>(
     store: &'s ItemStore,
     kind: Option<ItemKind>,
     id: &str,
-    scope: Scope,
-    given: &Given<'_>,
+    scope: SearchScope,
+    verb: Verb,
 ) -> Result<&'s Item, ItemStepError> {
     let layers = layers(scope);
-    let kinds = kind.map_or_else(|| vec![ItemKind::Tool, ItemKind::Directive, ItemKind::Knowledge], |kind| vec![kind]);
+    let kinds = kind.map_or_else(
+        || vec![ItemKind::Tool, ItemKind::Directive, ItemKind::Knowledge],
+        |kind| vec![kind],
+    );
     let mut found = Vec::new();
     let (mut failure, mut elsewhere) = (None, None);
     for kind in kinds {
         match store.find_in(kind, id, &layers) {
             Ok(item) => found.push(item),
             Err(err @ LookupError::NotFound { .. }) => {
-                let is_better = matches!(err, LookupError::NotFound { similar: Some(_), .. });
+                let is_better = matches!(
+                    err,
+                    LookupError::NotFound {
+                        similar: Some(_),
+                        ..
+                    }
+                );
                 failure = failure.filter(|_| !is_better).or(Some(err));
                 elsewhere = elsewhere.or_else(|| store.find(kind, id).ok());
             }
-            // What is there and cannot be used says more than what is not there.
+            // A broken item is a better explanation than a missing one.
             Err(err) => return Err(err.into()),
         }
     }
     match (found.as_slice(), elsewhere, failure) {
         ([item], ..) => Ok(item),
         ([], Some(item), _) => {
-            let reason = format!("leaves `{}` out, which comes from the {} layer", item.id, item.layer);
-            Err(given.wrong("source", reason))
+            let reason = format!(
+                "leaves `{}` out, which comes from the {} layer",
+                item.id, item.layer
+            );
+            Err(verb.wrong("source", reason))
         }
         ([], None, Some(LookupError::NotFound { id, similar, .. })) if kind.is_none() => {
             Err(ItemStepError::NoItem { id, similar })
         }
         ([], None, Some(err)) => Err(err.into()),
-        _ => Err(given.wrong("item_type", format!("is needed: several kinds of items are called `{id}`"))),
+        _ => Err(verb.wrong(
+            "item_type",
+            format!("is needed: several kinds of items are called `{id}`"),
+        )),
     }
 }
 
@@ -182,17 +220,20 @@ pub(super) fn content(item: &Item) -> Result<String, ItemStepError> {
     if let Some(text) = builtin_text(&item.file) {
         return Ok(text.to_owned());
     }
-    let unreadable = |reason: String| ItemStepError::Unreadable { path: item.file.clone(), reason };
+    let unreadable = |reason: String| ItemStepError::Unreadable {
+        path: item.file.clone(),
+        reason,
+    };
     let bytes = read_bytes(&item.file, MAX_TEXT).map_err(|err| unreadable(err.to_string()))?;
     String::from_utf8(bytes).map_err(|_| unreadable("not valid UTF-8".to_owned()))
 }
 
-/// What an item says about itself, as it was understood.
+/// The parsed metadata of an item.
 fn metadata(item: &Item) -> Value {
     let mut metadata = match &item.content {
-        Content::Tool(tool) => json!(tool.manifest),
-        Content::Directive(directive) => json!(directive),
-        Content::Knowledge(entry) => entry.front_matter.clone(),
+        ItemContent::Tool(tool) => json!(tool.manifest),
+        ItemContent::Directive(directive) => json!(directive),
+        ItemContent::Knowledge(entry) => entry.front_matter.clone(),
     };
     if let Value::Object(fields) = &mut metadata {
         fields.insert("category".to_owned(), json!(item.category));
@@ -201,38 +242,60 @@ fn metadata(item: &Item) -> Value {
     metadata
 }
 
-/// What an item takes and gives back.
+/// The input and output schemas of an item.
 fn schemas(item: &Item) -> (Option<Value>, Option<Value>) {
     match &item.content {
-        Content::Tool(tool) => (Some(tool.manifest.input_schema.clone()), tool.manifest.output_schema.clone()),
-        Content::Directive(directive) => (Some(directive.input_schema.clone()), None),
-        Content::Knowledge(_) => (None, None),
+        ItemContent::Tool(tool) => (
+            Some(tool.manifest.input_schema.clone()),
+            tool.manifest.output_schema.clone(),
+        ),
+        ItemContent::Directive(directive) => (Some(directive.input_schema.clone()), None),
+        ItemContent::Knowledge(_) => (None, None),
     }
 }
 
-/// Executors that a tool needs and that the place of the copy does not see, in words.
+/// Notes about executors that the tool needs and that are not visible from the destination.
 fn left_behind(store: &ItemStore, item: &Item, home: Home) -> Vec<String> {
-    let chain = item.as_tool().and_then(|tool| chain::resolve(store, tool).ok());
+    let chain = item
+        .as_tool()
+        .and_then(|tool| chain::resolve(store, tool).ok());
     let executors = chain.map(|chain| chain.executors).unwrap_or_default();
     let stays = |link: &&Item| link.layer != Layer::Builtin && link.layer != home.layer();
-    let words = |link: &Item| format!("it runs through `{}`, which stays an item of the {}", link.id, link.layer);
+    let words = |link: &Item| {
+        format!(
+            "it runs through `{}`, which stays an item of the {}",
+            link.id, link.layer
+        )
+    };
     executors.into_iter().filter(stays).map(words).collect()
 }
 
-/// Where copies of what was replaced are, in words.
+/// A note about the copies of replaced files.
 pub(super) fn where_kept(copies: &[Write]) -> Option<String> {
     let folder: PathBuf = copies.first()?.path.components().take(3).collect();
-    Some(format!("what was there before is kept in `~/{}`", shown(&folder)))
+    Some(format!(
+        "the previous files are kept in `~/{}`",
+        shown(&folder)
+    ))
 }
 
-/// Copies of what is about to be replaced or removed in the user's home, where no snapshot covers it.
+/// Copies of the user's files that are about to be replaced or removed, because no snapshot covers
+/// them.
 pub(super) fn replaced(ctx: &Context, writes: &[Write]) -> Result<Vec<Write>, ItemStepError> {
     let home = ctx.home.clone().ok_or(ItemStepError::NoHome)?;
     let time = ctx.now().strftime("%Y%m%dT%H%M%SZ").to_string();
     let base = Path::new(ITEMS).join("replaced");
-    // Several may be made within a second.
-    let free = (1_u32..).map(|number| if number == 1 { time.clone() } else { format!("{time}-{number}") });
-    let kept = free.map(|name| base.join(name)).find(|folder| home.join(folder).symlink_metadata().is_err());
+    // Several copies may be made within a second.
+    let free = (1_u32..).map(|number| {
+        if number == 1 {
+            time.clone()
+        } else {
+            format!("{time}-{number}")
+        }
+    });
+    let kept = free
+        .map(|name| base.join(name))
+        .find(|folder| home.join(folder).symlink_metadata().is_err());
     let kept = kept.unwrap_or(base);
     let mut copies = Vec::new();
     for write in writes {
@@ -240,11 +303,18 @@ pub(super) fn replaced(ctx: &Context, writes: &[Write]) -> Result<Vec<Write>, It
         if file.symlink_metadata().is_err() {
             continue;
         }
-        let content = read_bytes(&file, MAX_COPIED)
-            .map_err(|err| ItemStepError::Unreadable { path: file.clone(), reason: err.to_string() })?;
+        let content = read_bytes(&file, MAX_COPIED).map_err(|err| ItemStepError::Unreadable {
+            path: file.clone(),
+            reason: err.to_string(),
+        })?;
         if write.content.as_ref() != Some(&content) {
             let path = kept.join(write.path.strip_prefix(ITEMS).unwrap_or(&write.path));
-            copies.push(Write { home: Home::User, path, content: Some(content), access: Access::of(&file) });
+            copies.push(Write {
+                home: Home::User,
+                path,
+                content: Some(content),
+                access: FileAccess::of(&file),
+            });
         }
     }
     Ok(copies)
@@ -258,25 +328,30 @@ fn copy(
     home: Home,
     overwrite: bool,
 ) -> Result<Vec<Write>, ItemStepError> {
-    if PRIMITIVES.contains(&item.id.as_str()) && item.layer == Layer::Builtin {
-        return Err(ItemStepError::Primitive(item.id.to_string()));
-    }
-    if matches!(item.integrity, Integrity::Mismatch { .. } | Integrity::Invalid { .. }) {
-        return Err(ItemStepError::Tampered(item.id.to_string()));
-    }
+    require_copyable(item)?;
     let top = match home {
         Home::Project => ctx.root.clone(),
         Home::User => ctx.home.clone().ok_or(ItemStepError::NoHome)?,
     };
     let target = place(store, item.layer, &item.file)?.unwrap_or_else(|| {
         let name = item.file.file_name().unwrap_or_default();
-        Path::new(ITEMS).join(item.kind().folder()).join(&item.category).join(name)
+        Path::new(ITEMS)
+            .join(item.kind().folder())
+            .join(&item.category)
+            .join(name)
     });
     refuse_second(store, item, home, &top.join(&target))?;
     let folder = item.as_tool().and_then(|tool| tool.folder.as_deref());
-    let taken = if folder.is_some() { target.parent().unwrap_or(&target) } else { &target };
+    let taken = if folder.is_some() {
+        target.parent().unwrap_or(&target)
+    } else {
+        &target
+    };
     if !overwrite && top.join(taken).symlink_metadata().is_ok() {
-        return Err(ItemStepError::Exists { path: taken.to_path_buf(), replaceable: true });
+        return Err(ItemStepError::Exists {
+            path: taken.to_path_buf(),
+            replaceable: true,
+        });
     }
     let (new, stale) = match folder {
         Some(folder) => {
@@ -291,7 +366,10 @@ fn copy(
         Some(folder) => stamp::stamp_folder(folder, &item.file, content, &time),
         None => stamp::stamp_file(&item.file, content, &time),
     };
-    let unreadable = |reason: String| ItemStepError::Unreadable { path: item.file.clone(), reason };
+    let unreadable = |reason: String| ItemStepError::Unreadable {
+        path: item.file.clone(),
+        reason,
+    };
     let stamped = stamped.map_err(|err| unreadable(err.to_string()))?;
     let (detached, author) = (detached_file(&target), author_file(&target));
     let is_beside = stamped.file != item.file;
@@ -299,21 +377,26 @@ fn copy(
     let mut writes: Vec<Write> = new
         .into_iter()
         .filter(|(path, _)| *path != target && !is_companion(path))
-        .map(|(path, (bytes, access))| Write { home, path, content: Some(bytes), access })
+        .map(|(path, (bytes, access))| Write {
+            home,
+            path,
+            content: Some(bytes),
+            access,
+        })
         .collect();
     let gone = |path: PathBuf| Write::removal(home, path);
-    writes.extend(stale.into_iter().filter(|path| !is_companion(path)).map(gone));
-    // What an author signed is the hash, which a new stamp over the same content has as well.
-    let is_same = matches!(&item.integrity, Integrity::Valid { hash, .. } if *hash == stamped.hash);
-    match read_bytes(&author_file(&item.file), MAX_SIGNATURE) {
-        Ok(signature) if is_same => {
-            writes.push(Write { home, path: author, content: Some(signature), access: Access::Plain });
-        }
-        _ if top.join(&author).symlink_metadata().is_ok() => writes.push(gone(author)),
-        _ => {}
-    }
-    let own = |text: String| Write { access: Access::of(&item.file), ..Write::text(home, target.clone(), text) };
-    // The file that makes it an item comes last.
+    writes.extend(
+        stale
+            .into_iter()
+            .filter(|path| !is_companion(path))
+            .map(gone),
+    );
+    writes.extend(author_write(item, &stamped.hash, home, &top, author));
+    let own = |text: String| Write {
+        access: FileAccess::of(&item.file),
+        ..Write::text(home, target.clone(), text)
+    };
+    // The defining file comes last.
     if is_beside {
         let text = match stamped.tidied {
             Tidied::Rewritten(_, text) => text,
@@ -330,85 +413,176 @@ fn copy(
     Ok(writes)
 }
 
-/// Where a file of a layer lies below the folder with `.ai/`; built-in items lie nowhere.
-pub(super) fn place(store: &ItemStore, layer: Layer, file: &Path) -> Result<Option<PathBuf>, ItemStepError> {
+/// Primitives and items with a broken stamp are not copied.
+fn require_copyable(item: &Item) -> Result<(), ItemStepError> {
+    if PRIMITIVES.contains(&item.id.as_str()) && item.layer == Layer::Builtin {
+        return Err(ItemStepError::Primitive(item.id.to_string()));
+    }
+    if matches!(
+        item.integrity,
+        Integrity::Mismatch { .. } | Integrity::Invalid { .. }
+    ) {
+        return Err(ItemStepError::Tampered(item.id.to_string()));
+    }
+    Ok(())
+}
+
+/// What happens to the author's signature at `path`: it is copied, or an old one is removed.
+fn author_write(
+    item: &Item,
+    new_hash: &str,
+    home: Home,
+    top: &Path,
+    path: PathBuf,
+) -> Option<Write> {
+    // The author signed the hash, and a new stamp of the same content has the same hash.
+    let is_same = matches!(&item.integrity, Integrity::Valid { hash, .. } if *hash == new_hash);
+    match read_bytes(&author_file(&item.file), MAX_SIGNATURE) {
+        Ok(signature) if is_same => Some(Write {
+            home,
+            path,
+            content: Some(signature),
+            access: FileAccess::Plain,
+        }),
+        _ => (top.join(&path).symlink_metadata().is_ok()).then(|| Write::removal(home, path)),
+    }
+}
+
+/// The path of a file of a layer, relative to the folder with `.ai/`; built-in items have none.
+pub(super) fn place(
+    store: &ItemStore,
+    layer: Layer,
+    file: &Path,
+) -> Result<Option<PathBuf>, ItemStepError> {
     let root = match layer {
         Layer::Project => store.roots().project.as_deref(),
         Layer::User => store.roots().user.as_deref(),
         Layer::Builtin => return Ok(None),
     };
-    let is_plain = |path: &&Path| path.components().all(|part| matches!(part, Component::Normal(_)));
-    let inside = root.and_then(|root| file.strip_prefix(root).ok()).filter(|path| path.starts_with(ITEMS));
+    let is_plain = |path: &&Path| {
+        path.components()
+            .all(|part| matches!(part, Component::Normal(_)))
+    };
+    let inside = root
+        .and_then(|root| file.strip_prefix(root).ok())
+        .filter(|path| path.starts_with(ITEMS));
     match inside.filter(is_plain) {
         Some(inside) => Ok(Some(inside.to_path_buf())),
         None => Err(ItemStepError::Outside(file.to_path_buf())),
     }
 }
 
-/// The script beside a manifest, without which the tool would not be whole.
-fn companion(store: &ItemStore, item: &Item, top: &Path, overwrite: bool) -> Result<Files, ItemStepError> {
+/// The script beside a manifest, which the tool needs.
+fn companion(
+    store: &ItemStore,
+    item: &Item,
+    top: &Path,
+    overwrite: bool,
+) -> Result<Files, ItemStepError> {
     let mut files = Files::new();
-    let script = item.as_tool().and_then(validate::entrypoint).filter(|script| *script != item.file);
-    let Some(script) = script else { return Ok(files) };
-    let Some(path) = place(store, item.layer, &script)? else { return Ok(files) };
+    let script = item
+        .as_tool()
+        .and_then(validate::entrypoint)
+        .filter(|script| *script != item.file);
+    let Some(script) = script else {
+        return Ok(files);
+    };
+    let Some(path) = place(store, item.layer, &script)? else {
+        return Ok(files);
+    };
     if !overwrite && top.join(&path).symlink_metadata().is_ok() {
-        return Err(ItemStepError::Exists { path, replaceable: true });
+        return Err(ItemStepError::Exists {
+            path,
+            replaceable: true,
+        });
     }
-    let bytes = read_bytes(&script, MAX_COPIED)
-        .map_err(|err| ItemStepError::Unreadable { path: script.clone(), reason: err.to_string() })?;
-    files.insert(path, (bytes, Access::of(&script)));
+    let bytes = read_bytes(&script, MAX_COPIED).map_err(|err| ItemStepError::Unreadable {
+        path: script.clone(),
+        reason: err.to_string(),
+    })?;
+    files.insert(path, (bytes, FileAccess::of(&script)));
     Ok(files)
 }
 
-/// Another file of the destination with the same id would make both unusable.
-fn refuse_second(store: &ItemStore, item: &Item, home: Home, target: &Path) -> Result<(), ItemStepError> {
+/// Refuses a second file with the same id at the destination, because it would make both unusable.
+fn refuse_second(
+    store: &ItemStore,
+    item: &Item,
+    home: Home,
+    target: &Path,
+) -> Result<(), ItemStepError> {
     let second = |other: &&Item| {
-        other.layer == home.layer() && other.kind() == item.kind() && other.id == item.id && other.file != target
+        other.layer == home.layer()
+            && other.kind() == item.kind()
+            && other.id == item.id
+            && other.file != target
     };
     if let Some(other) = store.items().iter().find(second) {
-        return Err(ItemStepError::Exists { path: store.roots().display(&other.file), replaceable: false });
+        return Err(ItemStepError::Exists {
+            path: store.roots().display(&other.file),
+            replaceable: false,
+        });
     }
-    let another = |other: &&Item| other.layer == home.layer() && other.id != item.id && other.file == target;
+    let another =
+        |other: &&Item| other.layer == home.layer() && other.id != item.id && other.file == target;
     match store.items().iter().find(another) {
-        Some(other) => Err(ItemStepError::Another { path: store.roots().display(&other.file), id: other.id.clone() }),
+        Some(other) => Err(ItemStepError::Another {
+            path: store.roots().display(&other.file),
+            id: other.id.clone(),
+        }),
         None => Ok(()),
     }
 }
 
-/// The files of a tool folder, by where they are copied to.
+/// The files of a tool folder, by destination.
 fn files_of(folder: &Path, target: &Path) -> Result<Files, ItemStepError> {
     let mut files = Files::new();
     for (file, inside) in listed(folder)? {
-        let unreadable = |reason: String| ItemStepError::Unreadable { path: file.clone(), reason };
+        let unreadable = |reason: String| ItemStepError::Unreadable {
+            path: file.clone(),
+            reason,
+        };
         let bytes = read_bytes(&file, MAX_COPIED).map_err(|err| unreadable(err.to_string()))?;
-        files.insert(target.join(inside), (bytes, Access::of(&file)));
+        files.insert(target.join(inside), (bytes, FileAccess::of(&file)));
     }
     Ok(files)
 }
 
-/// What lies in the folder to copy to and would not be part of the copy, which its stamp would not forgive.
+/// Files in the destination folder that are not part of the copy, because they would break its
+/// stamp.
 fn stale(top: &Path, target: &Path, new: &Files) -> Result<Vec<PathBuf>, ItemStepError> {
-    let present = listed(&top.join(target))?.into_iter().map(|(_, inside)| target.join(inside));
+    let present = listed(&top.join(target))?
+        .into_iter()
+        .map(|(_, inside)| target.join(inside));
     Ok(present.filter(|path| !new.contains_key(path)).collect())
 }
 
-/// The files below a folder that stamps cover, with their paths in it.
+/// The files below a folder that stamps cover, with their relative paths.
 pub(super) fn listed(folder: &Path) -> Result<Vec<(PathBuf, PathBuf)>, ItemStepError> {
     let mut files = Vec::new();
     if folder.symlink_metadata().is_err() {
         return Ok(files);
     }
-    let walk = WalkDir::new(folder).sort_by_file_name().into_iter().filter_entry(|entry| {
-        let is_unstamped = UNSTAMPED_FOLDERS.iter().any(|name| entry.file_name() == *name);
-        entry.depth() == 0 || entry.file_type().is_file() || !is_unstamped
-    });
+    let walk = WalkDir::new(folder)
+        .sort_by_file_name()
+        .into_iter()
+        .filter_entry(|entry| {
+            let is_unstamped = UNSTAMPED_FOLDERS
+                .iter()
+                .any(|name| entry.file_name() == *name);
+            entry.depth() == 0 || entry.file_type().is_file() || !is_unstamped
+        });
     for entry in walk {
         let entry = entry.map_err(|err| ItemStepError::Unreadable {
             path: err.path().unwrap_or(folder).to_path_buf(),
             reason: err.to_string(),
         })?;
         if !entry.file_type().is_dir() {
-            let inside = entry.path().strip_prefix(folder).unwrap_or(entry.path()).to_path_buf();
+            let inside = entry
+                .path()
+                .strip_prefix(folder)
+                .unwrap_or(entry.path())
+                .to_path_buf();
             files.push((entry.into_path(), inside));
         }
     }

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::context::Environment;
@@ -14,8 +14,7 @@ use crate::item::finding::Strength;
 use crate::item::signature::Integrity;
 use crate::item::store::ItemKind;
 
-const KNOWLEDGE: &str =
-    "---\nid: facts\ntitle: Facts\nversion: 1.0.0\nentry_type: reference\ncategory: ops\ntags: []\n---\nText\n";
+const KNOWLEDGE: &str = "---\nid: facts\ntitle: Facts\nversion: 1.0.0\nentry_type: reference\ncategory: ops\ntags: []\n---\nText\n";
 const DIRECTIVE: &str = "# D\n\n```xml\n<directive name=\"walk\" version=\"1.0.0\">\n<process><step name=\"a\">\
                          <action>Walk.</action></step></process>\n</directive>\n```\n";
 const SCRIPT: &str = "#!/bin/sh\n# tool_id: greet\n# tool_type: bash\n# version: 1.0.0\n# executor: bash_runtime\n# description: Greets\necho hi\n";
@@ -37,7 +36,6 @@ impl Project {
         project
     }
 
-    /// One item of every kind and form.
     fn full() -> Self {
         Self::new(&[
             ("project/.ai/knowledge/ops/facts.md", KNOWLEDGE),
@@ -46,9 +44,15 @@ impl Project {
             ("project/.ai/tools/text/count/tool.yaml", MANIFEST),
             ("project/.ai/tools/text/count/main.py", "def main(): pass\n"),
             ("project/.ai/tools/plain.json", JSON),
-            ("project/.ai/tools/box/tool.json", &JSON.replace("plain", "box")),
+            (
+                "project/.ai/tools/box/tool.json",
+                &JSON.replace("plain", "box"),
+            ),
             ("project/.ai/tools/box/data.txt", "data"),
-            ("project/.ai/scripts/old/legacy.py", "def main(a: int = 1): return a\n"),
+            (
+                "project/.ai/scripts/old/legacy.py",
+                "def main(a: int = 1): return a\n",
+            ),
         ])
     }
 
@@ -67,12 +71,16 @@ impl Project {
     }
 
     fn ctx(&self) -> Context {
-        // The search path leads to the interpreters that look at scripts.
+        // The search path must contain the interpreters that check scripts.
         let variables = BTreeMap::from([
             (OsString::from("HOME"), self.path("home").into_os_string()),
             (OsString::from("PATH"), OsString::from("/usr/bin:/bin")),
         ]);
-        Context::at(Environment::new(variables, self.path("project")), &self.path("project")).unwrap()
+        Context::at(
+            Environment::new(variables, self.path("project")),
+            &self.path("project"),
+        )
+        .unwrap()
     }
 
     fn store(&self) -> ItemStore {
@@ -80,9 +88,12 @@ impl Project {
     }
 
     fn plan(&self, verb: &str, parameters: Value) -> Result<ItemEffect, ItemStepError> {
-        let Value::Object(parameters) = parameters else { panic!("an object") };
-        let verb = Verb::find(verb).ok_or_else(|| ItemStepError::UnknownVerb(verb.to_owned()))?;
-        carry_out(&self.ctx(), &self.store(), verb, &parameters, Loss::Accepted)
+        let Value::Object(parameters) = parameters else {
+            panic!("an object")
+        };
+        let ctx = self.ctx();
+        let command = ItemCommand::read(&ctx, verb.parse()?, &parameters)?;
+        carry_out(&ctx, &self.store(), &command, Loss::Accepted)
     }
 
     fn carry_out(&self, verb: &str, parameters: Value) -> Value {
@@ -97,14 +108,25 @@ impl Project {
     }
 
     fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
-        let walk = walkdir::WalkDir::new(self.0.path()).sort_by_file_name().into_iter().map(Result::unwrap);
-        let files = walk.filter(|entry| !entry.file_type().is_dir()).map(walkdir::DirEntry::into_path);
-        files.map(|path| (path.clone(), fs::read(path).unwrap_or_default())).collect()
+        let walk = walkdir::WalkDir::new(self.0.path())
+            .sort_by_file_name()
+            .into_iter()
+            .map(Result::unwrap);
+        let files = walk
+            .filter(|entry| !entry.file_type().is_dir())
+            .map(walkdir::DirEntry::into_path);
+        files
+            .map(|path| (path.clone(), fs::read(path).unwrap_or_default()))
+            .collect()
     }
 }
 
 fn names(list: &Value) -> Vec<&str> {
-    list.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect()
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["name"].as_str().unwrap())
+        .collect()
 }
 
 #[test]
@@ -123,31 +145,54 @@ fn search_and_load_change_nothing() {
             "total": 1, "query": "count", "source": "local",
         })
     );
-    let loaded = project.carry_out("load", json!({"item_type": "tool", "item_id": "text/count"}));
+    let loaded = project.carry_out(
+        "load",
+        json!({"item_type": "tool", "item_id": "text/count"}),
+    );
     assert_eq!(
         (&loaded["name"], &loaded["source"], &loaded["content"]),
         (&json!("count"), &json!("project"), &json!(MANIFEST))
     );
-    assert_eq!(loaded["metadata"]["integrity"], json!({"status": "unsigned"}));
+    assert_eq!(
+        loaded["metadata"]["integrity"],
+        json!({"status": "unsigned"})
+    );
     let built_in = project.carry_out("load", json!({"item_id": "git_checkpoint"}));
-    assert!(built_in["content"].as_str().unwrap().contains("<directive name=\"git_checkpoint\""));
+    assert!(
+        built_in["content"]
+            .as_str()
+            .unwrap()
+            .contains("<directive name=\"git_checkpoint\"")
+    );
     assert_eq!(project.files(), before);
 }
 
 #[test]
-fn whatever_is_signed_is_valid_and_signing_again_changes_nothing() {
+fn every_signed_item_is_valid_and_signing_again_changes_nothing() {
     let project = Project::full();
     let signed = project.carry_out("sign", json!({"item_id": "*"}));
     let all = ["walk", "box", "greet", "plain", "count", "legacy", "facts"];
     assert_eq!(names(&signed["signed"]), all);
     assert_eq!(signed["message"], json!("signed 7 of 7 items"));
     let store = project.store();
-    for item in store.items().iter().filter(|item| item.layer == Layer::Project) {
-        assert!(matches!(item.integrity, Integrity::Valid { .. }), "{} {:?}", item.id, item.integrity);
+    for item in store
+        .items()
+        .iter()
+        .filter(|item| item.layer == Layer::Project)
+    {
+        assert!(
+            matches!(item.integrity, Integrity::Valid { .. }),
+            "{} {:?}",
+            item.id,
+            item.integrity
+        );
     }
     let before = project.files();
     let again = project.carry_out("sign", json!({"item_id": "*", "item_type": "any"}));
-    assert_eq!((names(&again["signed"]), names(&again["unchanged"])), (vec![], all.to_vec()));
+    assert_eq!(
+        (names(&again["signed"]), names(&again["unchanged"])),
+        (vec![], all.to_vec())
+    );
     assert_eq!(project.files(), before);
     project.write("project/.ai/tools/box/data.txt", "other");
     let changed = project.carry_out("sign", json!({"item_id": "b*", "item_type": "tool"}));
@@ -158,14 +203,22 @@ fn whatever_is_signed_is_valid_and_signing_again_changes_nothing() {
 fn a_pattern_means_a_category_an_id_or_everything() {
     let project = Project::full();
     let signed = |pattern: &str, kind: &str| {
-        let effect = project.plan("sign", json!({"item_id": pattern, "item_type": kind})).unwrap();
-        names(&json!(effect.answer)["signed"]).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        let effect = project
+            .plan("sign", json!({"item_id": pattern, "item_type": kind}))
+            .unwrap();
+        names(&json!(effect.answer)["signed"])
+            .into_iter()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     assert_eq!(signed("text/*", "any"), ["count"]);
     assert_eq!(signed("*", "knowledge"), ["facts"]);
     assert_eq!(signed("{greet,walk}", "any"), ["walk", "greet"]);
     assert_eq!(signed("old/legacy", "script"), ["legacy"]);
-    assert_eq!(project.refusal("sign", json!({"item_id": "no/*"})), "NOT_FOUND: no item of the project matches `no/*`");
+    assert_eq!(
+        project.refusal("sign", json!({"item_id": "no/*"})),
+        "NOT_FOUND: no item of the project matches `no/*`"
+    );
     assert_eq!(
         project.refusal("sign", json!({"item_id": "a[", "item_type": "tool"})),
         "INVALID_PARAMETER: `item_id` of `sign` is not a pattern: unclosed character class; missing ']'"
@@ -176,24 +229,44 @@ fn a_pattern_means_a_category_an_id_or_everything() {
 fn only_sound_items_of_the_project_are_signed() {
     let project = Project::full();
     project.write("home/.ai/tools/mine.sh", &SCRIPT.replace("greet", "mine"));
-    project.write("project/.ai/tools/bad.yaml", "tool_id: bad\ntool_type: nonsense\nversion: 1.0.0\n");
-    project.write("project/.ai/tools/lost.yaml", &MANIFEST.replace("count", "lost").replace("main.py", "none.py"));
+    project.write(
+        "project/.ai/tools/bad.yaml",
+        "tool_id: bad\ntool_type: nonsense\nversion: 1.0.0\n",
+    );
+    project.write(
+        "project/.ai/tools/lost.yaml",
+        &MANIFEST
+            .replace("count", "lost")
+            .replace("main.py", "none.py"),
+    );
     assert_eq!(
         project.refusal("sign", json!({"item_id": "mine"})),
-        "NOT_OF_THE_PROJECT: `mine` is not the project's but comes from the user layer"
+        "NOT_OF_THE_PROJECT: `mine` belongs to the user layer, not to the project"
     );
     assert_eq!(
         project.refusal("sign", json!({"item_id": "python_runtime"})),
-        "NOT_OF_THE_PROJECT: `python_runtime` is not the project's but comes from the builtin layer"
+        "NOT_OF_THE_PROJECT: `python_runtime` belongs to the builtin layer, not to the project"
     );
     assert!(
-        project.refusal("sign", json!({"item_id": "lost"})).starts_with("NOT_STAMPABLE: `lost` cannot be signed: ")
+        project
+            .refusal("sign", json!({"item_id": "lost"}))
+            .starts_with("NOT_STAMPABLE: `lost` cannot be signed: ")
     );
     let all = project.carry_out("sign", json!({"item_id": "*", "item_type": "tool"}));
     assert_eq!(names(&all["failed"]), ["bad", "lost"]);
-    assert_eq!(names(&all["signed"]), ["box", "greet", "plain", "count", "legacy"]);
-    assert_eq!(all["message"], json!("signed 5 of 7 items, 2 cannot be signed"));
-    assert!(project.refusal("sign", json!({"item_id": "lo*"})).starts_with("NOT_STAMPABLE"));
+    assert_eq!(
+        names(&all["signed"]),
+        ["box", "greet", "plain", "count", "legacy"]
+    );
+    assert_eq!(
+        all["message"],
+        json!("signed 5 of 7 items, 2 cannot be signed")
+    );
+    assert!(
+        project
+            .refusal("sign", json!({"item_id": "lo*"}))
+            .starts_with("NOT_STAMPABLE")
+    );
 }
 
 #[test]
@@ -202,8 +275,15 @@ fn a_stamp_keeps_the_permissions_of_its_file() {
     let file = project.path("project/.ai/tools/greet.sh");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o750)).unwrap();
     project.carry_out("sign", json!({"item_id": "greet"}));
-    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o750);
-    assert!(project.read("project/.ai/tools/greet.sh").starts_with("#!/bin/sh\n# kiwi-mcp:validated:"));
+    assert_eq!(
+        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o750
+    );
+    assert!(
+        project
+            .read("project/.ai/tools/greet.sh")
+            .starts_with("#!/bin/sh\n# kiwi-mcp:validated:")
+    );
 }
 
 #[test]
@@ -221,7 +301,10 @@ fn a_migrated_script_is_a_tool_that_can_be_signed() {
         })
     );
     assert!(!project.path("project/.ai/scripts/old/legacy.py").exists());
-    assert_eq!(names(&project.carry_out("sign", json!({"item_id": "legacy"}))["signed"]), ["legacy"]);
+    assert_eq!(
+        names(&project.carry_out("sign", json!({"item_id": "legacy"}))["signed"]),
+        ["legacy"]
+    );
     let store = project.store();
     let item = store.find(ItemKind::Tool, "legacy").unwrap();
     assert!(matches!(item.integrity, Integrity::Valid { .. }));
@@ -230,7 +313,10 @@ fn a_migrated_script_is_a_tool_that_can_be_signed() {
         "NOT_A_LEGACY_SCRIPT: tool `legacy` is no legacy script: it lies at `.ai/tools/old/legacy/tool.yaml`"
     );
     assert_eq!(
-        project.refusal("migrate", json!({"item_id": "walk", "item_type": "directive"})),
+        project.refusal(
+            "migrate",
+            json!({"item_id": "walk", "item_type": "directive"})
+        ),
         "INVALID_PARAMETER: `item_type` of `migrate` must be `tool`: only scripts are migrated"
     );
 }
@@ -248,28 +334,50 @@ fn a_copy_is_stamped_and_replaces_nothing_by_itself() {
         assert_eq!(copied["destination"], json!("user"));
         let store = project.store();
         let copy = store.find_in(kind, id, &[Layer::User]).unwrap();
-        assert!(matches!(copy.integrity, Integrity::Valid { .. }), "{id} {:?}", copy.integrity);
+        assert!(
+            matches!(copy.integrity, Integrity::Valid { .. }),
+            "{id} {:?}",
+            copy.integrity
+        );
         assert_eq!(
-            project.plan("load", json!({"item_id": id, "destination": "user"})).unwrap_err().code(),
+            project
+                .plan("load", json!({"item_id": id, "destination": "user"}))
+                .unwrap_err()
+                .code(),
             Code::ItemExists
         );
     }
     project.write("home/.ai/tools/text/count/stale.py", "");
-    project.write("project/.ai/tools/text/count/main.py", "def main(a): pass\n");
+    project.write(
+        "project/.ai/tools/text/count/main.py",
+        "def main(a): pass\n",
+    );
     project.carry_out(
         "load",
         json!({"item_id": "count", "source": "project", "destination": "user", "overwrite": "true"}),
     );
     let store = project.store();
-    let copy = store.find_in(ItemKind::Tool, "count", &[Layer::User]).unwrap();
-    assert!(matches!(copy.integrity, Integrity::Valid { .. }), "{:?}", copy.integrity);
+    let copy = store
+        .find_in(ItemKind::Tool, "count", &[Layer::User])
+        .unwrap();
+    assert!(
+        matches!(copy.integrity, Integrity::Valid { .. }),
+        "{:?}",
+        copy.integrity
+    );
     assert!(!project.path("home/.ai/tools/text/count/stale.py").exists());
-    assert_eq!(project.read("home/.ai/tools/text/count/main.py"), "def main(a): pass\n");
-    // Onto itself is a look at it; where it comes from elsewhere as well, that is meant.
+    assert_eq!(
+        project.read("home/.ai/tools/text/count/main.py"),
+        "def main(a): pass\n"
+    );
+    // A copy onto itself only reads; if another layer has the item too, that one is meant.
     let onto_itself = json!({"item_id": "count", "source": "project", "destination": "project"});
     assert_eq!(project.plan("load", onto_itself).unwrap().writes, vec![]);
     assert_eq!(
-        project.refusal("load", json!({"item_id": "count", "destination": "project"})),
+        project.refusal(
+            "load",
+            json!({"item_id": "count", "destination": "project"})
+        ),
         "ITEM_EXISTS: `.ai/tools/text/count` exists already"
     );
 }
@@ -277,14 +385,29 @@ fn a_copy_is_stamped_and_replaces_nothing_by_itself() {
 #[test]
 fn a_manifest_is_copied_with_its_script() {
     let project = Project::new(&[
-        ("home/.ai/tools/mine.yaml", &MANIFEST.replace("count", "mine").replace("main.py", "mine.sh")),
+        (
+            "home/.ai/tools/mine.yaml",
+            &MANIFEST
+                .replace("count", "mine")
+                .replace("main.py", "mine.sh"),
+        ),
         ("home/.ai/tools/mine.sh", "echo\n"),
     ]);
     project.carry_out("load", json!({"item_id": "mine", "destination": "project"}));
     assert_eq!(project.read("project/.ai/tools/mine.sh"), "echo\n");
-    assert!(project.read("project/.ai/tools/mine.yaml").starts_with("# kiwi-mcp:validated:"));
-    let copied = project.carry_out("load", json!({"item_id": "sign_items", "destination": "project"}));
-    assert_eq!(copied["message"], json!("copied from builtin to project as `.ai/directives/core/sign_items.md`"));
+    assert!(
+        project
+            .read("project/.ai/tools/mine.yaml")
+            .starts_with("# kiwi-mcp:validated:")
+    );
+    let copied = project.carry_out(
+        "load",
+        json!({"item_id": "sign_items", "destination": "project"}),
+    );
+    assert_eq!(
+        copied["message"],
+        json!("copied from builtin to project as `.ai/directives/core/sign_items.md`")
+    );
 }
 
 #[test]
@@ -295,28 +418,58 @@ fn what_cannot_be_loaded_or_copied_is_refused() {
         "INVALID_PARAMETER: `source` of `load` leaves `count` out, which comes from the project layer"
     );
     assert_eq!(
-        project.refusal("load", json!({"item_id": "subprocess", "destination": "user"})),
+        project.refusal(
+            "load",
+            json!({"item_id": "subprocess", "destination": "user"})
+        ),
         "PRIMITIVE_SHADOWED: the primitive `subprocess` cannot be copied"
     );
     project.write("home/.ai/tools/elsewhere/count.yaml", MANIFEST);
-    assert!(project.refusal("load", json!({"item_id": "count", "destination": "user"})).starts_with("ITEM_EXISTS"));
+    assert!(
+        project
+            .refusal("load", json!({"item_id": "count", "destination": "user"}))
+            .starts_with("ITEM_EXISTS")
+    );
     project.carry_out("sign", json!({"item_id": "walk"}));
     let text = project.read("project/.ai/directives/walk.md");
-    project.write("project/.ai/directives/walk.md", &text.replace("Walk.", "Run."));
+    project.write(
+        "project/.ai/directives/walk.md",
+        &text.replace("Walk.", "Run."),
+    );
     assert_eq!(
         project.refusal("load", json!({"item_id": "walk", "destination": "user"})),
-        "HASH_MISMATCH: `walk` is not what was stamped"
+        "HASH_MISMATCH: `walk` does not match its stamp"
     );
-    assert_eq!(project.plan("load", json!({"item_id": "none"})).unwrap_err().code(), Code::NotFound);
-    assert_eq!(project.plan("load", json!({"item_id": "../x"})).unwrap_err().code(), Code::InvalidId);
+    assert_eq!(
+        project
+            .plan("load", json!({"item_id": "none"}))
+            .unwrap_err()
+            .code(),
+        Code::NotFound
+    );
+    assert_eq!(
+        project
+            .plan("load", json!({"item_id": "../x"}))
+            .unwrap_err()
+            .code(),
+        Code::InvalidId
+    );
 }
 
 #[test]
 fn wrong_parameters_are_named() {
     let project = Project::full();
-    assert_eq!(project.refusal("search", json!({})), "MISSING_PARAMETER: `search` needs `query`");
-    assert_eq!(project.refusal("search", json!({"query": "  "})), "MISSING_PARAMETER: `search` needs `query`");
-    let err = project.plan("search", json!({"query": "x", "limt": 3})).unwrap_err();
+    assert_eq!(
+        project.refusal("search", json!({})),
+        "MISSING_PARAMETER: `search` needs `query`"
+    );
+    assert_eq!(
+        project.refusal("search", json!({"query": "  "})),
+        "MISSING_PARAMETER: `search` needs `query`"
+    );
+    let err = project
+        .plan("search", json!({"query": "x", "limt": 3}))
+        .unwrap_err();
     assert_eq!(
         (err.code(), err.hint().map(String::from).as_deref()),
         (Code::UnknownParameter, Some("did you mean `limit`?"))
@@ -331,10 +484,19 @@ fn wrong_parameters_are_named() {
         ("project_path", json!("/")),
     ] {
         let refusal = project.refusal("search", json!({"query": "x", name: value}));
-        assert!(refusal.starts_with(&format!("INVALID_PARAMETER: `{name}` of `search` ")), "{refusal}");
+        assert!(
+            refusal.starts_with(&format!("INVALID_PARAMETER: `{name}` of `search` ")),
+            "{refusal}"
+        );
     }
-    assert_eq!(project.plan("burn", json!({})).unwrap_err().code(), Code::UnknownVerb);
-    project.carry_out("search", json!({"query": "x", "project_path": ".", "category": null}));
+    assert_eq!(
+        project.plan("burn", json!({})).unwrap_err().code(),
+        Code::UnknownVerb
+    );
+    project.carry_out(
+        "search",
+        json!({"query": "x", "project_path": ".", "category": null}),
+    );
 }
 
 #[test]
@@ -352,17 +514,35 @@ fn nothing_is_written_through_a_link_or_outside_of_the_items() {
         (".ai", Code::PathEscape),
         ("/etc/x", Code::PathEscape),
     ] {
-        assert_eq!(apply(&project.ctx(), &[write(path)]).unwrap_err().code(), code, "{path}");
+        assert_eq!(
+            apply(&project.ctx(), &[write(path)]).unwrap_err().code(),
+            code,
+            "{path}"
+        );
     }
     // A link in the place of the file is replaced, not followed.
-    symlink(outside.join("script.sh"), project.path("project/.ai/tools/link.sh")).unwrap();
+    symlink(
+        outside.join("script.sh"),
+        project.path("project/.ai/tools/link.sh"),
+    )
+    .unwrap();
     apply(&project.ctx(), &[write(".ai/tools/link.sh")]).unwrap();
     assert_eq!(project.read("project/.ai/tools/link.sh"), "x");
-    assert_eq!(project.read("outside/script.sh"), SCRIPT.replace("greet", "linked"));
+    assert_eq!(
+        project.read("outside/script.sh"),
+        SCRIPT.replace("greet", "linked")
+    );
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
-    // Inside of the project but not of the items.
-    project.write("project/src/inside.md", &KNOWLEDGE.replace("facts", "inside"));
-    symlink("../../src/inside.md", project.path("project/.ai/knowledge/inside.md")).unwrap();
+    // Inside the project but outside of its items.
+    project.write(
+        "project/src/inside.md",
+        &KNOWLEDGE.replace("facts", "inside"),
+    );
+    symlink(
+        "../../src/inside.md",
+        project.path("project/.ai/knowledge/inside.md"),
+    )
+    .unwrap();
     assert_eq!(
         project.refusal("sign", json!({"item_id": "inside"})),
         "NOT_STAMPABLE: `inside` cannot be signed: a link leads out of `.ai/`"
@@ -370,16 +550,20 @@ fn nothing_is_written_through_a_link_or_outside_of_the_items() {
 }
 
 #[test]
-fn what_was_written_before_a_failure_is_put_back() {
+fn what_was_written_before_a_failure_is_rolled_back() {
     let project = Project::full();
     project.write("project/.ai/tools/taken", "a file where a folder is needed");
-    fs::set_permissions(project.path("project/.ai/tools/greet.sh"), fs::Permissions::from_mode(0o754)).unwrap();
+    fs::set_permissions(
+        project.path("project/.ai/tools/greet.sh"),
+        fs::Permissions::from_mode(0o754),
+    )
+    .unwrap();
     let before = project.files();
     let write = |path: &str, content: Option<&str>| Write {
         home: Home::Project,
         path: path.into(),
         content: content.map(|text| text.as_bytes().to_vec()),
-        access: Access::Plain,
+        access: FileAccess::Plain,
     };
     let writes = [
         write(".ai/tools/new.sh", Some("new")),
@@ -390,12 +574,15 @@ fn what_was_written_before_a_failure_is_put_back() {
     let err = apply(&project.ctx(), &writes).unwrap_err();
     assert_eq!(err.code(), Code::UnwritableFile);
     assert_eq!(project.files(), before);
-    let mode = fs::metadata(project.path("project/.ai/tools/greet.sh")).unwrap().permissions().mode();
+    let mode = fs::metadata(project.path("project/.ai/tools/greet.sh"))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o754);
 }
 
 #[test]
-fn content_that_somebody_wrote_is_read_before_it_is_written() {
+fn given_content_is_validated_before_it_is_written() {
     let project = Project::full();
     for (parameters, path) in [
         (
@@ -427,21 +614,36 @@ fn content_that_somebody_wrote_is_read_before_it_is_written() {
     for (parameters, refusal) in [
         (
             json!({"item_id": "other", "tool_type": "bash", "content": SCRIPT}),
-            "NAME_MISMATCH: it is not valid: it calls itself `greet`, not `other`",
+            "NAME_MISMATCH: it is not valid: its id is `greet`, not `other`",
         ),
         (
             json!({"item_id": "text", "tool_type": "bash", "content": "echo\n"}),
-            "MISSING_METADATA: it is not valid: Invalid metadata: the script says nothing about itself",
+            "MISSING_METADATA: it is not valid: Invalid metadata: the script does not describe itself",
         ),
-        (json!({"item_id": "bad", "item_type": "directive", "content": "# no\n"}), "NO_DIRECTIVE: "),
+        (
+            json!({"item_id": "bad", "item_type": "directive", "content": "# no\n"}),
+            "NO_DIRECTIVE: ",
+        ),
         (
             json!({"item_id": "counted", "tool_type": "python", "content": MANIFEST.replace("count", "counted")}),
             "MISSING_ENTRYPOINT: it is not valid: Entrypoint 'main.py' not found",
         ),
-        (json!({"item_id": "x", "tool_type": "cli", "layout": "round"}), "INVALID_PARAMETER: "),
-        (json!({"item_id": "tool", "tool_type": "cli", "layout": "file"}), "INVALID_PARAMETER: "),
-        (json!({"item_id": "count"}), "ITEM_EXISTS: tool `count` exists already at `.ai/tools/text/count/tool.yaml`"),
-        (json!({"item_id": "legacy"}), "ITEM_EXISTS: tool `legacy` exists already at `.ai/scripts/old/legacy.py`"),
+        (
+            json!({"item_id": "x", "tool_type": "cli", "layout": "round"}),
+            "INVALID_PARAMETER: ",
+        ),
+        (
+            json!({"item_id": "tool", "tool_type": "cli", "layout": "file"}),
+            "INVALID_PARAMETER: ",
+        ),
+        (
+            json!({"item_id": "count"}),
+            "ITEM_EXISTS: tool `count` exists already at `.ai/tools/text/count/tool.yaml`",
+        ),
+        (
+            json!({"item_id": "legacy"}),
+            "ITEM_EXISTS: tool `legacy` exists already at `.ai/scripts/old/legacy.py`",
+        ),
     ] {
         let said = project.refusal("create", parameters);
         assert!(said.starts_with(refusal), "{said}");

@@ -1,61 +1,67 @@
-//! `update`: another text for an item, or other values for some of its fields.
+//! `update`: replaces the text of an item, or changes some of its fields.
 //!
-//! What is written has been read and found valid before. A stamp that was there is made anew; the signature of an
-//! author was about another text and goes. A stamp is never made anew over files that nobody was shown.
+//! The new text is validated before it is written. An existing stamp is renewed; an author's
+//! signature was for another text and is removed. A stamp is never renewed over files that the
+//! caller has not seen.
 
 use serde::Serialize;
 
-use super::parameters::Given;
 use super::sign::selection;
-use super::{Home, ItemAnswer, ItemEffect, ItemStepError, Write, fields, load, review, shown, sign};
+use super::{
+    Home, ItemAnswer, ItemChange, ItemEffect, ItemStepError, UpdateItem, Verb, Write, fields, load,
+    review, shown, sign,
+};
 use crate::context::Context;
 use crate::item::signature::stamp::{self, Tidied};
 use crate::item::signature::{Integrity, author_file, detached_file};
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 
-/// An item that was updated, or would be.
+/// An updated item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Updated {
+pub struct UpdatedItem {
     /// Its id, without category.
     pub name: String,
-    /// What it is.
     pub item_type: ItemKind,
-    /// The file that makes it an item.
+    /// The file that defines the item.
     pub path: String,
-    /// Every file that is written or goes.
+    /// All files that are written or removed.
     pub files: Vec<String>,
-    /// Whose it is.
     pub source: Layer,
-    /// Its new stamp, where it had one.
+    /// The new stamp, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
-    /// The sha256 in that.
+    /// The sha256 in the stamp.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// What was done, in words.
     pub message: String,
-    /// What to know about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// Updates an item.
-pub(super) fn update(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Result<ItemEffect, ItemStepError> {
-    let home = given.location()?;
-    let item = selection::named(store, given.kind()?, &given.full_id()?, home.layer(), given)?;
+pub(super) fn update(
+    ctx: &Context,
+    store: &ItemStore,
+    request: &UpdateItem,
+) -> Result<ItemEffect, ItemStepError> {
+    let home = request.name.location;
+    let item = selection::named(store, &request.name, Verb::Update)?;
     let old = load::content(item)?;
-    let new = match (given.whole("content")?, given.object("updates")?) {
-        (Some(content), None) => content.to_owned(),
-        (None, Some(updates)) => fields::changed(item, &old, updates)?,
-        (Some(_), Some(_)) => return Err(given.wrong("updates", "cannot be given together with `content`")),
-        (None, None) => return Err(given.wrong("content", "or `updates` has to be given")),
+    let new = match &request.change {
+        ItemChange::Content(content) => content.clone(),
+        ItemChange::Updates(updates) => fields::changed(item, &old, updates)?,
     };
-    let is_part = item.as_tool().is_some_and(|tool| tool.folder.is_some()) || given.object("updates")?.is_some();
-    if is_part && matches!(item.integrity, Integrity::Mismatch { .. } | Integrity::Invalid { .. }) {
+    let is_part = item.as_tool().is_some_and(|tool| tool.folder.is_some())
+        || matches!(request.change, ItemChange::Updates(_));
+    if is_part
+        && matches!(
+            item.integrity,
+            Integrity::Mismatch { .. } | Integrity::Invalid { .. }
+        )
+    {
         return Err(ItemStepError::Tampered(item.id.to_string()));
     }
     review::require_valid(ctx, store, item, &new)?;
-    let mut updated = Updated {
+    let mut updated = UpdatedItem {
         name: item.id.to_string(),
         item_type: item.kind(),
         path: shown(&store.roots().display(&item.file)),
@@ -67,8 +73,11 @@ pub(super) fn update(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Res
         notes: Vec::new(),
     };
     if stamp::unstamped(&new) == stamp::unstamped(&old) {
-        updated.message = format!("{} `{}` says that already", item.kind(), item.id);
-        return Ok(ItemEffect { answer: ItemAnswer::Update(Box::new(updated)), writes: Vec::new() });
+        updated.message = format!("{} `{}` already has this content", item.kind(), item.id);
+        return Ok(ItemEffect {
+            answer: ItemAnswer::Update(Box::new(updated)),
+            writes: Vec::new(),
+        });
     }
     let mut writes = writes(ctx, store, item, new, home, &mut updated)?;
     updated.files = writes.iter().map(|write| shown(&write.path)).collect();
@@ -77,7 +86,10 @@ pub(super) fn update(ctx: &Context, store: &ItemStore, given: &Given<'_>) -> Res
         updated.notes.extend(load::where_kept(&kept));
         writes.splice(0..0, kept);
     }
-    Ok(ItemEffect { answer: ItemAnswer::Update(Box::new(updated)), writes })
+    Ok(ItemEffect {
+        answer: ItemAnswer::Update(Box::new(updated)),
+        writes,
+    })
 }
 
 fn writes(
@@ -86,12 +98,12 @@ fn writes(
     item: &Item,
     new: String,
     home: Home,
-    updated: &mut Updated,
+    updated: &mut UpdatedItem,
 ) -> Result<Vec<Write>, ItemStepError> {
     let top = sign::top(ctx, home)?;
     let outside = || ItemStepError::Outside(item.file.clone());
     let target = load::place(store, item.layer, &item.file)?.ok_or_else(outside)?;
-    // A file in the place of a link would change something that is not the item.
+    // Replacing a link by a file would change something outside of the item.
     if top.join(&target).is_symlink() {
         return Err(ItemStepError::InTheWay { path: target });
     }
@@ -99,7 +111,9 @@ fn writes(
     let author = author_file(&target);
     if top.join(&author).symlink_metadata().is_ok() {
         writes.push(Write::removal(home, author));
-        updated.notes.push("the signature of its author was about the text before and is gone".to_owned());
+        updated
+            .notes
+            .push("the author's signature was for the old text and was removed".to_owned());
     }
     if item.integrity == Integrity::Unsigned && stamp::unstamped(&new) == new {
         writes.push(Write::text(home, target, new));
@@ -111,7 +125,10 @@ fn writes(
         Some(folder) => stamp::stamp_folder(folder, &item.file, &new, &time),
         None => stamp::stamp_file(&item.file, &new, &time),
     };
-    let unreadable = |reason: String| ItemStepError::Unreadable { path: item.file.clone(), reason };
+    let unreadable = |reason: String| ItemStepError::Unreadable {
+        path: item.file.clone(),
+        reason,
+    };
     let stamped = stamped.map_err(|err| unreadable(err.to_string()))?;
     updated.signature = Some(format!("kiwi-mcp:validated:{time}:{}", stamped.hash));
     updated.hash = Some(stamped.hash);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Folder, SelfTest};
+use super::{SelfTest, SelftestFolder};
 use crate::context::Context;
 use crate::exec::call::CallError;
 use crate::exec::interrupt::Interrupts;
@@ -17,12 +17,12 @@ use crate::item::source::read_bytes;
 use crate::run::doctor::plain;
 use crate::run::error::RunError;
 
-/// No command of a self-test takes as long as this, unless it hangs.
+/// The time limit of a command in a self-test.
 const LIMIT: Duration = Duration::from_mins(2);
-/// No file of a self-test is as large as this.
+/// The maximum size of a file in a self-test.
 const LARGEST: u64 = 1 << 20;
 
-/// The folder: a repository, a home and a place for temporary files.
+/// The folder: a repository, a home and a folder for temporary files.
 pub(super) struct Lab {
     folder: TempDir,
     program: PathBuf,
@@ -30,8 +30,8 @@ pub(super) struct Lab {
     interrupts: Interrupts,
 }
 
-/// What came of a script.
-pub(super) struct Answer {
+/// The result of a script.
+pub(super) struct ScriptOutcome {
     pub(super) code: Option<i32>,
     pub(super) stdout: String,
     pub(super) stderr: String,
@@ -44,17 +44,24 @@ impl Lab {
             let folder = folder.to_path_buf();
             move |source| RunError::SelfTestFolder { folder, source }
         };
-        let folder = tempfile::Builder::new().prefix(".piton-selftest-").tempdir_in(&asked.place);
+        let folder = tempfile::Builder::new()
+            .prefix(".piton-selftest-")
+            .tempdir_in(&asked.place);
         let folder = folder.map_err(failed(&asked.place))?;
-        let top = folder.path().canonicalize().map_err(failed(folder.path()))?;
+        let top = folder
+            .path()
+            .canonicalize()
+            .map_err(failed(folder.path()))?;
         for name in ["home", "tmp", "work"] {
             fs::create_dir(top.join(name)).map_err(failed(&top))?;
         }
-        // The name by which a process starts itself again means another program in a shell.
+        // The path by which a process restarts itself means another program in a shell.
         let program = fs::read_link(&ctx.program).unwrap_or_else(|_| ctx.program.clone());
-        // Settings of the user, such as signed commits that ask for a pass phrase, are another matter.
+        // Ignore the user's settings, such as signed commits that ask for a passphrase.
         let mut environment = plain(&ctx.environment).variables().clone();
-        environment.retain(|name, _| !name.as_encoded_bytes().starts_with(b"XDG_") && name != "GIT_CONFIG_GLOBAL");
+        environment.retain(|name, _| {
+            !name.as_encoded_bytes().starts_with(b"XDG_") && name != "GIT_CONFIG_GLOBAL"
+        });
         let entries: [(&str, OsString); 9] = [
             ("HOME", top.join("home").into()),
             ("TMPDIR", top.join("tmp").into()),
@@ -68,7 +75,12 @@ impl Lab {
         ];
         environment.extend(entries.map(|(name, value)| (name.into(), value)));
         let interrupts = Interrupts::listen_for(&ctx.stop).map_err(RunError::Signals)?;
-        Ok(Self { folder, program: ctx.program.clone(), environment, interrupts })
+        Ok(Self {
+            folder,
+            program: ctx.program.clone(),
+            environment,
+            interrupts,
+        })
     }
 
     /// The top of the repository.
@@ -76,20 +88,24 @@ impl Lab {
         self.folder.path().join("work")
     }
 
-    /// Runs a script of `sh` in the repository; `$PITON` is piton.
-    pub(super) fn sh(&mut self, script: &str) -> Result<Answer, RunError> {
+    /// Runs an `sh` script in the repository; `$PITON` is piton.
+    pub(super) fn sh(&mut self, script: &str) -> Result<ScriptOutcome, RunError> {
         self.sh_with(script, &[], Watch::No)
     }
 
-    /// The same with variables, and watched if asked for.
+    /// As [`Self::sh`], with variables and an optional write monitor.
     pub(super) fn sh_with(
         &mut self,
         script: &str,
         variables: &[(&str, &str)],
         watch: Watch,
-    ) -> Result<Answer, RunError> {
+    ) -> Result<ScriptOutcome, RunError> {
         let mut environment = self.environment.clone();
-        environment.extend(variables.iter().map(|(name, value)| ((*name).into(), (*value).into())));
+        environment.extend(
+            variables
+                .iter()
+                .map(|(name, value)| ((*name).into(), (*value).into())),
+        );
         let work = Work {
             program: PathBuf::from("/bin/sh"),
             argv: vec!["sh".into(), "-c".into(), script.into()],
@@ -99,41 +115,59 @@ impl Lab {
             timeout: Some(LIMIT),
             ..Work::default()
         };
-        let ended = Supervisor::start(&self.program)?.run(&work, &mut self.interrupts, &mut |_, _| {})?;
+        let ended =
+            Supervisor::start(&self.program)?.run(&work, &mut self.interrupts, &mut |_, _| {})?;
         if ended.interrupted {
             return Err(RunError::Call(CallError::Interrupted));
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (stdout, stderr) = (text(&ended.stdout.head), text(&ended.stderr.head));
-        Ok(Answer { code: ended.exit_code, stdout, stderr, ended })
+        Ok(ScriptOutcome {
+            code: ended.exit_code,
+            stdout,
+            stderr,
+            ended,
+        })
     }
 
-    /// The content of a file of the repository; nothing when it is not there.
+    /// The content of a file of the repository; `None` if it does not exist.
     pub(super) fn read(&self, name: &str) -> Option<String> {
         let bytes = read_bytes(&self.work().join(name), LARGEST).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Ends it; returns where it was.
-    pub(super) fn end(self, folder: Folder) -> PathBuf {
+    /// Ends the self-test; returns the folder.
+    pub(super) fn end(self, folder: SelftestFolder) -> PathBuf {
         let path = self.folder.path().to_path_buf();
-        if folder == Folder::Keep {
+        if folder == SelftestFolder::Keep {
             let _ = self.folder.keep();
         }
         path
     }
 }
 
-impl Answer {
-    /// What was printed, on one line.
-    pub(super) fn words(&self) -> String {
-        let said = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
-        let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+impl ScriptOutcome {
+    /// The output on one line.
+    pub(super) fn output_line(&self) -> String {
+        let said = if self.stderr.trim().is_empty() {
+            &self.stdout
+        } else {
+            &self.stderr
+        };
+        let said: Vec<&str> = said
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect();
         let end = match (self.code, self.ended.timed_out) {
             (_, true) => "no answer in time".to_owned(),
             (Some(code), _) => format!("exit code {code}"),
             (None, _) => "killed".to_owned(),
         };
-        if said.is_empty() { end } else { format!("{}; {end}", said.join("; ")) }
+        if said.is_empty() {
+            end
+        } else {
+            format!("{}; {end}", said.join("; "))
+        }
     }
 }

@@ -1,36 +1,36 @@
-//! Kills at random moments, and edits at the same time as steps.
+//! Kills piton at random moments, and edits files during steps.
 
 use std::time::{Duration, Instant};
 
+use super::checkpoint::Picture;
 use super::lab::Lab;
 use super::machine::Attribution;
-use super::rope::Picture;
-use super::{Check, SelfTest};
+use super::{SelfTest, SelftestCheck};
 use crate::exec::supervisor::Watch;
 use crate::run::error::RunError;
 
-/// A step that edits, makes and removes files. `$ROUND` is its number, `$END` its exit code.
+/// A step that edits, creates and removes files. `$ROUND` is its number, `$END` its exit code.
 const STEP: &str = "mkdir -p step/d; echo \"$ROUND\" >> step/a.txt; echo \"$ROUND\" > \"step/d/$ROUND.txt\"; \
      rm -f step/d/last.txt; echo \"$ROUND\" > step/d/last.txt; exit \"$END\"";
 
-/// Kills piton after a time, without any farewell.
+/// Kills piton with SIGKILL after a delay.
 const KILL: &str = "\"$PITON\" $WORDS > /dev/null 2>&1 & killed=$!
     sleep \"$AFTER\"; kill -9 $killed 2> /dev/null; wait $killed 2> /dev/null; exit 0";
 
 const EXEC: &str = "\"$PITON\" exec -- sh -c \"$STEP\" > /dev/null 2>&1 & killed=$!
     sleep \"$AFTER\"; kill -9 $killed 2> /dev/null; wait $killed 2> /dev/null; exit 0";
 
-/// Steps beside a user who appends to a file all the time.
+/// Runs steps while a user appends to a file.
 const COMPANY: &str =
     "\"$PITON\" exec -- sh -c 'for i in 1 2 3 4 5; do echo $i >> step/beside.txt; sleep 0.02; done; exit '\"$END\" \
      > ../tmp/said 2>&1 & step=$!; count=0
     while kill -0 $step 2> /dev/null; do echo \"$count\" >> live.txt; count=$((count + 1)); sleep 0.005; done
     wait $step; echo \"$? $count\"";
 
-/// How many steps are made beside a user.
+/// How many steps run beside the user.
 const ROUNDS: u32 = 6;
 
-/// Numbers that follow from a seed (`SplitMix64`).
+/// Pseudo-random numbers from a seed (`SplitMix64`).
 struct Dice(u64);
 
 impl Dice {
@@ -42,7 +42,7 @@ impl Dice {
         (mixed ^ (mixed >> 31)) % below.max(1)
     }
 
-    /// A part of a time, as `sleep` takes it.
+    /// A random part of a duration, as an argument of `sleep`.
     fn moment(&mut self, longest: Duration) -> String {
         let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
         let micros = self.roll(micros);
@@ -50,16 +50,24 @@ impl Dice {
     }
 }
 
-/// Kills piton in steps, and every third time in the recovery, too; returns how often it was killed.
-pub(super) fn kills(lab: &mut Lab, asked: &SelfTest, tell: &mut dyn FnMut(Vec<Check>)) -> Result<u32, RunError> {
+/// Kills piton during steps, and every third time during the recovery too; returns the number of
+/// kills.
+pub(super) fn kills(
+    lab: &mut Lab,
+    asked: &SelfTest,
+    tell: &mut dyn FnMut(Vec<SelftestCheck>),
+) -> Result<u32, RunError> {
     let name = "kill and recovery";
     let mut dice = Dice(asked.seed);
     let start = Instant::now();
-    let whole =
-        lab.sh_with("\"$PITON\" exec -- sh -c \"$STEP\"", &[("ROUND", "0"), ("END", "0"), ("STEP", STEP)], Watch::No)?;
+    let whole = lab.sh_with(
+        "\"$PITON\" exec -- sh -c \"$STEP\"",
+        &[("ROUND", "0"), ("END", "0"), ("STEP", STEP)],
+        Watch::No,
+    )?;
     let longest = start.elapsed();
     if whole.code != Some(0) {
-        tell(vec![Check::failed(name, whole.words())]);
+        tell(vec![SelftestCheck::failed(name, whole.output_line())]);
         return Ok(0);
     }
     let (mut kills, mut committed) = (0, 0);
@@ -81,7 +89,11 @@ pub(super) fn kills(lab: &mut Lab, asked: &SelfTest, tell: &mut dyn FnMut(Vec<Ch
         let found = Picture::of(lab)?;
         let is_done = found.commits == before.commits + 1 && !is_failing;
         let right = if is_done {
-            Picture { steps: after_round(&before, lab, round)?, commits: found.commits, ..before }
+            Picture {
+                steps: after_round(&before, lab, round)?,
+                commits: found.commits,
+                ..before
+            }
         } else {
             before
         };
@@ -90,36 +102,54 @@ pub(super) fn kills(lab: &mut Lab, asked: &SelfTest, tell: &mut dyn FnMut(Vec<Ch
             _ => Some("the recovery failed".to_owned()),
         };
         if let Some(wrong) = wrong {
-            let detail = format!("kill {kills}, after {after} s, seed {}: {wrong}: {}", asked.seed, recovered.words());
-            tell(vec![Check::failed(name, detail)]);
+            let detail = format!(
+                "kill {kills}, after {after} s, seed {}: {wrong}: {}",
+                asked.seed,
+                recovered.output_line()
+            );
+            tell(vec![SelftestCheck::failed(name, detail)]);
             return Ok(kills);
         }
         committed += u32::from(is_done);
     }
-    let detail =
-        format!("{kills} kills at random moments: {committed} steps were committed whole, the others put back");
-    tell(vec![Check::ok(name, detail)]);
+    let detail = format!(
+        "{kills} kills at random moments: {committed} steps were committed completely, the others rolled back"
+    );
+    tell(vec![SelftestCheck::ok(name, detail)]);
     Ok(kills)
 }
 
-/// What the steps have done when a round is committed: exactly what it does, on top of what was there.
+/// The expected files of the steps after a committed round.
 fn after_round(before: &Picture, lab: &mut Lab, round: u32) -> Result<String, RunError> {
-    let is_whole = lab.read("step/a.txt").is_some_and(|text| text.lines().last() == Some(&round.to_string()))
+    let is_whole = lab
+        .read("step/a.txt")
+        .is_some_and(|text| text.lines().last() == Some(&round.to_string()))
         && [format!("step/d/{round}.txt"), "step/d/last.txt".to_owned()]
             .iter()
-            .all(|file| lab.read(file).is_some_and(|text| text == format!("{round}\n")));
-    if is_whole { Ok(Picture::of(lab)?.steps) } else { Ok(before.steps.clone()) }
+            .all(|file| {
+                lab.read(file)
+                    .is_some_and(|text| text == format!("{round}\n"))
+            });
+    if is_whole {
+        Ok(Picture::of(lab)?.steps)
+    } else {
+        Ok(before.steps.clone())
+    }
 }
 
-/// Edits a file during steps: it is neither committed nor put back.
+/// Edits a file during steps: piton must neither commit it nor roll it back.
 pub(super) fn company(
     lab: &mut Lab,
     attribution: Attribution,
-    tell: &mut dyn FnMut(Vec<Check>),
+    tell: &mut dyn FnMut(Vec<SelftestCheck>),
 ) -> Result<(), RunError> {
-    let name = "edits at the same time";
+    let name = "concurrent edits";
     if attribution == Attribution::Impossible {
-        tell(vec![Check::limited(name, "not tried: piton cannot see which files a step touches", "see `attribution`")]);
+        tell(vec![SelftestCheck::limited(
+            name,
+            "not tried: piton cannot see which files a step touches",
+            "see `attribution`",
+        )]);
         return Ok(());
     }
     let mut edits = 0_usize;
@@ -132,16 +162,27 @@ pub(super) fn company(
         let is_committed = lab.sh("git ls-files --error-unmatch live.txt")?.code == Some(0);
         let wrong = match () {
             () if code != end => Some(format!("the step ended with {code} instead of {end}")),
-            () if lines != edits => Some(format!("{} of {edits} edits were lost", edits.abs_diff(lines))),
-            () if is_committed => Some("an edit of the user was committed as the step's".to_owned()),
+            () if lines != edits => Some(format!(
+                "{} of {edits} edits were lost",
+                edits.abs_diff(lines)
+            )),
+            () if is_committed => {
+                Some("an edit of the user was committed as the step's".to_owned())
+            }
             () => None,
         };
         if let Some(wrong) = wrong {
             let said = lab.sh("cat ../tmp/said")?.stdout;
-            tell(vec![Check::failed(name, format!("{wrong}: {}", said.trim()))]);
+            tell(vec![SelftestCheck::failed(
+                name,
+                format!("{wrong}: {}", said.trim()),
+            )]);
             return Ok(());
         }
     }
-    tell(vec![Check::ok(name, format!("{ROUNDS} steps beside {edits} edits of a file: none lost, none committed"))]);
+    tell(vec![SelftestCheck::ok(
+        name,
+        format!("{ROUNDS} steps beside {edits} edits of a file: none lost, none committed"),
+    )]);
     Ok(())
 }

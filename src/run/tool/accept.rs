@@ -1,4 +1,5 @@
-//! Accepting that a tool of an MCP server is not what it was. Only the terminal calls this: it is a person's to decide.
+//! Accepts a changed definition of an MCP tool. Only the terminal calls this, because a person has
+//! to decide.
 
 use std::fmt;
 
@@ -8,7 +9,8 @@ use crate::item::store::{ItemKind, ItemStore, LookupError};
 use crate::item::tool::ToolKind;
 use crate::problem::{Code, Explain, Hint};
 use crate::run::error::RunError;
-use crate::run::session::{Session, refuse_inside};
+use crate::run::folders::RunFolders;
+use crate::run::worktree_lock::refuse_inside;
 
 /// Why nothing was accepted.
 #[derive(Debug, thiserror::Error)]
@@ -16,31 +18,36 @@ pub enum AcceptError {
     /// There is no such tool.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// A run is at work, and one of its steps wants to accept.
+    /// A step of an active run tries to accept.
     #[error(transparent)]
     Run(Box<RunError>),
-    /// The tool has nothing to do with MCP servers.
+    /// The tool is not an MCP tool.
     #[error("`{0}` is neither an MCP server nor a tool of one")]
     NotMcp(String),
     /// Nothing was refused.
-    #[error("nothing of {0} waits to be accepted")]
-    Nothing(Named),
-    /// What is kept cannot be read or written.
+    #[error("no change of {0} waits to be accepted")]
+    Nothing(NamedServer),
+    /// The pinned definitions cannot be read or written.
     #[error(transparent)]
     Definitions(#[from] PinError),
 }
 
 /// A server, or one of its tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedServer {
     server: String,
     tool: Option<String>,
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for NamedServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.tool {
-            Some(tool) => write!(f, "the tool `{}` of `{}`", crate::item::wording::shown(tool), self.server),
+            Some(tool) => write!(
+                f,
+                "the tool `{}` of `{}`",
+                crate::item::wording::shown(tool),
+                self.server
+            ),
             None => write!(f, "`{}`", self.server),
         }
     }
@@ -62,38 +69,62 @@ impl Explain for AcceptError {
             Self::Lookup(err) => err.hint(),
             Self::Run(err) => err.hint(),
             Self::NotMcp(_) => Some("name the tool that was refused, or its server".into()),
-            Self::Nothing(_) => Some("a tool is refused when it is called and is not what it was".into()),
-            Self::Definitions(_) => Some("see that the file can be read, or remove it".into()),
+            Self::Nothing(_) => {
+                Some("piton refuses a tool when it is called and its definition has changed".into())
+            }
+            Self::Definitions(_) => Some("check that the file is readable, or remove it".into()),
         }
     }
 }
 
-/// Accepts what a server says about a tool, or all of its tools, as it was when it was refused.
-pub fn accept(ctx: &Context, store: &ItemStore, id: &str, tool: Option<&str>) -> Result<Vec<Changed>, AcceptError> {
+/// Accepts the refused definitions of one tool, or of all tools of a server.
+pub fn accept(
+    ctx: &Context,
+    store: &ItemStore,
+    id: &str,
+    tool: Option<&str>,
+) -> Result<Vec<Changed>, AcceptError> {
     let named = name(store, id, tool)?;
-    let folders = Session::folders_of(ctx);
+    let folders = RunFolders::of_project(ctx);
     refuse_inside(ctx, &folders.own).map_err(|err| AcceptError::Run(Box::new(err)))?;
-    let accepted = Pins::new(&folders.definitions()).accept(&named.server, named.tool.as_deref())?;
+    let accepted =
+        Pins::new(&folders.definitions()).accept(&named.server, named.tool.as_deref())?;
     if accepted.is_empty() {
         return Err(AcceptError::Nothing(named));
     }
     Ok(accepted)
 }
 
-/// The server that is meant, and its tool.
-fn name(store: &ItemStore, id: &str, tool: Option<&str>) -> Result<Named, AcceptError> {
+/// The server and its tool.
+fn name(store: &ItemStore, id: &str, tool: Option<&str>) -> Result<NamedServer, AcceptError> {
     let item = store.find(ItemKind::Tool, id)?;
     let not = || AcceptError::NotMcp(item.id.to_string());
     let manifest = &item.as_tool().ok_or_else(not)?.manifest;
     let given = tool.map(str::to_owned);
     match manifest.kind {
-        ToolKind::McpServer => Ok(Named { server: item.id.to_string(), tool: given }),
+        ToolKind::McpServer => Ok(NamedServer {
+            server: item.id.to_string(),
+            tool: given,
+        }),
         ToolKind::McpTool => {
-            let executor = manifest.executor.as_ref().and_then(|id| store.find(ItemKind::Tool, id.as_str()).ok());
-            let is_server = |tool: &crate::item::tool::LoadedTool| tool.manifest.kind == ToolKind::McpServer;
-            let server = executor.filter(|item| item.as_tool().is_some_and(is_server)).unwrap_or(item);
-            let called = manifest.config.get("mcp_tool_name").and_then(serde_json::Value::as_str).map(str::to_owned);
-            Ok(Named { server: server.id.to_string(), tool: given.or(called) })
+            let executor = manifest
+                .executor
+                .as_ref()
+                .and_then(|id| store.find(ItemKind::Tool, id.as_str()).ok());
+            let is_server =
+                |tool: &crate::item::tool::LoadedTool| tool.manifest.kind == ToolKind::McpServer;
+            let server = executor
+                .filter(|item| item.as_tool().is_some_and(is_server))
+                .unwrap_or(item);
+            let called = manifest
+                .config
+                .get("mcp_tool_name")
+                .and_then(serde_json::Value::as_str)
+                .map(str::to_owned);
+            Ok(NamedServer {
+                server: server.id.to_string(),
+                tool: given.or(called),
+            })
         }
         _ => Err(not()),
     }

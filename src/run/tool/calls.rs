@@ -1,8 +1,8 @@
-//! The calls that one step is made of, and what each of them has to answer for.
+//! The calls of one step, and the rules for the changes of each.
 //!
-//! There is one snapshot before all of them and one after. Who changed a file is known where the kernel tells which
-//! files a process touched: then every tool that touched it is held to its own words. Where nobody knows, a
-//! file must be one that at least one of the tools in question may change.
+//! There is one snapshot before all calls and one after. If the kernel reports which process
+//! touched a file, every tool that touched it must be allowed to change it. Otherwise at least one
+//! of the possible tools must be allowed to.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,141 +10,177 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::plan::ToolPlan;
-use super::secrecy::Secrets;
 use crate::checkpoint::path::RepoPath;
 use crate::exec::invocation::Action;
 use crate::exec::supervisor::{Touched, TouchedPaths};
 use crate::journal::summary::StepStatus;
 use crate::problem::Problem;
-use crate::run::settle::Declared;
+use crate::run::secrecy::Secrets;
+use crate::run::settle::DeclaredChanges;
 
-/// The calls that a step is made of.
+/// The calls of a step.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    /// How many were begun.
+pub(super) struct StepCalls {
+    /// How many calls began.
     pub(super) begun: u32,
-    /// What became of each that has ended.
+    /// The calls that have ended.
     pub(super) told: Vec<CallTold>,
-    /// What none of them may show.
+    /// The values that no call may show.
     pub(super) secrets: Secrets,
-    /// What deserves attention.
     pub(super) warnings: Vec<String>,
     /// Settings and hooks of git that changed meanwhile.
     pub(super) git_changed: Vec<String>,
-    /// How long all of it took.
+    /// The total duration.
     pub(super) duration: Duration,
-    /// Each tool that was called, once, with what it may have changed.
+    /// Each called tool, once, with the files that it may have changed.
     tools: Vec<(ToolPlan, Touched)>,
-    /// What the calls of each meta tool that is at work may have changed, the outermost first.
+    /// The files that the calls of each active meta tool may have changed, outermost first.
     open: Vec<Touched>,
 }
 
-/// A call that a meta tool made, as its result tells it.
+/// A call by a meta tool, as shown in its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CallTold {
     /// The tool, as `id@version`.
     pub tool: String,
-    /// The command of a tool that has several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// How it ended.
     pub status: StepStatus,
-    /// How long it took.
     pub execution_time_ms: u64,
-    /// Why it did not succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Problem>,
 }
 
-impl Calls {
-    /// A meta tool begins to make calls.
+impl StepCalls {
+    /// A meta tool starts to make calls.
     pub(super) fn enter(&mut self) {
         self.open.push(Touched::Paths(TouchedPaths::default()));
     }
 
-    /// It has made them: it answers for what they have changed.
+    /// A meta tool has made its calls: it is responsible for their changes.
     pub(super) fn leave(&mut self, plan: ToolPlan) {
         if let Some(touched) = self.open.pop() {
             self.answers_for(plan, touched);
         }
     }
 
-    /// Takes note of what a call may have changed.
+    /// Records the files that a call may have changed.
     pub(super) fn answers_for(&mut self, plan: ToolPlan, touched: Touched) {
         for open in &mut self.open {
             *open = std::mem::take(open).or(touched.clone());
         }
         let tool = plan.invocation.tool();
-        match self.tools.iter_mut().find(|(known, _)| known.invocation.tool() == tool) {
+        match self
+            .tools
+            .iter_mut()
+            .find(|(known, _)| known.invocation.tool() == tool)
+        {
             Some((_, known)) => *known = std::mem::take(known).or(touched),
             None => self.tools.push((plan, touched)),
         }
     }
 
-    /// An error without what none of the calls may show.
+    /// An error without the secrets of the calls.
     pub(super) fn redacted(&self, error: &Problem) -> Problem {
         error.clone().map_texts(|text| self.secrets.removed(text))
     }
 
-    /// Takes note of what of git has changed.
-    pub(super) fn tell_git(&mut self, changed: Vec<String>) {
-        let new: Vec<String> = changed.into_iter().filter(|name| !self.git_changed.contains(name)).collect();
+    /// Records changed settings and hooks of git.
+    pub(super) fn record_git_changes(&mut self, changed: Vec<String>) {
+        let new: Vec<String> = changed
+            .into_iter()
+            .filter(|name| !self.git_changed.contains(name))
+            .collect();
         self.git_changed.extend(new);
     }
 
-    /// What any of them may have changed.
+    /// The files that any call may have changed.
     pub(super) fn touched(&self) -> Touched {
         let nothing = Touched::Paths(TouchedPaths::default());
-        self.tools.iter().fold(nothing, |known, (_, touched)| known.or(touched.clone()))
+        self.tools
+            .iter()
+            .fold(nothing, |known, (_, touched)| known.or(touched.clone()))
     }
 
-    /// Whether a file may be changed, as far as the tools that were called are concerned.
+    /// Whether the called tools may change a file.
     pub(super) fn may_change(&self, top: &Path, prefix: &Path, path: &RepoPath) -> bool {
-        self.suspects(top, path).holds(|plan| plan.may_change(prefix, path))
+        self.suspects(top, path)
+            .holds(|plan| plan.may_change(prefix, path))
     }
 
     /// The tool that may not change one of these files.
-    pub(super) fn culprit(&self, top: &Path, prefix: &Path, paths: &[RepoPath]) -> Option<&ToolPlan> {
-        let path = paths.iter().find(|path| !self.may_change(top, prefix, path))?;
-        self.suspects(top, path).plans.into_iter().find(|plan| !plan.may_change(prefix, path))
+    pub(super) fn culprit(
+        &self,
+        top: &Path,
+        prefix: &Path,
+        paths: &[RepoPath],
+    ) -> Option<&ToolPlan> {
+        let path = paths
+            .iter()
+            .find(|path| !self.may_change(top, prefix, path))?;
+        self.suspects(top, path)
+            .plans
+            .into_iter()
+            .find(|plan| !plan.may_change(prefix, path))
     }
 
-    /// What those say who may have changed a file.
-    pub(super) fn declared(&self, top: &Path, path: &RepoPath) -> Declared {
+    /// What the tools that may have changed a file declare.
+    pub(super) fn declared(&self, top: &Path, path: &RepoPath) -> DeclaredChanges {
         let suspects = self.suspects(top, path);
-        if suspects.holds(|plan| plan.declared() == Declared::Anything) {
-            return Declared::Anything;
+        if suspects.holds(|plan| plan.declared() == DeclaredChanges::Anything) {
+            return DeclaredChanges::Anything;
         }
-        let strictly = |plan: &&ToolPlan| plan.declared() == Declared::NothingStrictly;
-        if suspects.plans.iter().any(strictly) { Declared::NothingStrictly } else { Declared::Nothing }
+        let strictly = |plan: &&ToolPlan| plan.declared() == DeclaredChanges::NothingStrictly;
+        if suspects.plans.iter().any(strictly) {
+            DeclaredChanges::NothingStrictly
+        } else {
+            DeclaredChanges::Nothing
+        }
     }
 
-    fn suspects(&self, top: &Path, path: &RepoPath) -> Suspects<'_> {
+    fn suspects(&self, top: &Path, path: &RepoPath) -> CallSuspects<'_> {
         let file = top.join(path.as_path());
-        let known = self.tools.iter().filter(|(_, touched)| matches!(touched, Touched::Paths(_)) && touched.has(&file));
+        let known = self
+            .tools
+            .iter()
+            .filter(|(_, touched)| matches!(touched, Touched::Paths(_)) && touched.has(&file));
         let known: Vec<&ToolPlan> = known.map(|(plan, _)| plan).collect();
         if !known.is_empty() {
-            return Suspects { plans: known, are_known: true };
+            return CallSuspects {
+                plans: known,
+                are_known: true,
+            };
         }
-        let unknown = self.tools.iter().filter(|(_, touched)| !matches!(touched, Touched::Paths(_)));
-        Suspects { plans: unknown.map(|(plan, _)| plan).collect(), are_known: false }
+        let unknown = self
+            .tools
+            .iter()
+            .filter(|(_, touched)| !matches!(touched, Touched::Paths(_)));
+        CallSuspects {
+            plans: unknown.map(|(plan, _)| plan).collect(),
+            are_known: false,
+        }
     }
 }
 
-/// Those who may have changed a file.
-struct Suspects<'c> {
+/// The tools that may have changed a file.
+struct CallSuspects<'c> {
     plans: Vec<&'c ToolPlan>,
-    /// Whether each of them has; otherwise it was one of them.
+    /// Whether all of them changed it; otherwise at least one did.
     are_known: bool,
 }
 
-impl Suspects<'_> {
-    /// Whether something holds of whoever changed the file, and of those on whose behalf it was.
+impl CallSuspects<'_> {
+    /// Whether a condition holds for the tools that changed the file and for their callers.
     fn holds(&self, what: impl Fn(&ToolPlan) -> bool) -> bool {
         let is_meta = |plan: &&ToolPlan| matches!(plan.invocation.action, Action::Meta(_));
-        let (asking, asked): (Vec<&ToolPlan>, Vec<&ToolPlan>) = self.plans.iter().partition(|plan| is_meta(plan));
+        let (asking, asked): (Vec<&ToolPlan>, Vec<&ToolPlan>) =
+            self.plans.iter().partition(|plan| is_meta(plan));
         let every = self.are_known || asked.is_empty();
-        let whoever = if every { asked.into_iter().all(&what) } else { asked.into_iter().any(&what) };
-        whoever && asking.into_iter().all(&what)
+        let is_meant = if every {
+            asked.into_iter().all(&what)
+        } else {
+            asked.into_iter().any(&what)
+        };
+        is_meant && asking.into_iter().all(&what)
     }
 }

@@ -1,10 +1,9 @@
-//! What every front door gives back for the call of a tool.
+//! The result of a tool call, for every front door.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::calls::CallTold;
-use super::secrecy::Secrets;
 use crate::checkpoint::path::RepoPath;
 use crate::exec::invocation::Invocation;
 use crate::exec::supervisor::Ended;
@@ -17,47 +16,41 @@ use crate::journal::RunId;
 use crate::journal::summary::{CheckpointSummary, StepStatus};
 use crate::policy::Permission;
 use crate::problem::{Code, Hint, Problem};
-use crate::run::headline::headline;
+use crate::run::error_titles::ErrorTitle;
+use crate::run::secrecy::Secrets;
 use crate::run::settle::Settlement;
 use crate::run::step::milliseconds;
 
-/// What came of the call of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolResult {
-    /// The tool.
     pub tool_id: String,
     /// Always `run`.
     pub action: &'static str,
-    /// In one word.
     pub status: ToolStatus,
-    /// What it returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    /// What went wrong, in few words.
+    /// The short, stable title.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<&'static str>,
-    /// The stable code of what went wrong.
+    pub error: Option<ErrorTitle>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,
-    /// What went wrong, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The way out.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<Hint>,
-    /// The place in a file that is at fault.
+    /// The faulty position in a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<Origin>,
-    /// Everything that is wrong in files.
+    /// All problems in files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
-    /// How long it took.
     pub execution_time_ms: u64,
-    /// Where this is saved, relative to the project.
+    /// The saved output, relative to the project.
     pub output_path: Option<String>,
-    /// The run that the call was, or was a part of; none when it did not begin.
+    /// The run of the call; `None` if it did not begin.
     pub run_id: Option<RunId>,
-    /// What became of its changes.
+    /// What happened to its changes.
     pub checkpoint: Option<CheckpointSummary>,
     /// Whether a checkpoint should be made now.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -65,66 +58,62 @@ pub struct ToolResult {
     /// How to make it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint_hint: Option<String>,
-    /// Files that it changed although it says that it changes nothing.
+    /// Files that it changed although it declares no changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub undeclared_mutation: Vec<RepoPath>,
-    /// Files that it changed and may not change; they were put back.
+    /// Files that it changed without permission; they were rolled back.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub denied_paths: Vec<RepoPath>,
-    /// Files that somebody else changed meanwhile; they were left alone.
+    /// Files that another process changed meanwhile; they were left alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outside_changes: Vec<RepoPath>,
-    /// Settings and hooks of git that changed while it ran; they were left as they are.
+    /// Settings and hooks of git that changed meanwhile; they were left alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub git_changed: Vec<String>,
-    /// The calls that it was made of, where it is a meta tool.
+    /// The inner calls of a meta tool.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallTold>,
-    /// The status that its process ended with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// What it wrote besides its result.
+    /// Its stdout, apart from its result.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stdout: String,
-    /// What it wrote to its standard error.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stderr: String,
-    /// Whether a part of what it wrote was left out.
+    /// Whether stdout or stderr is truncated.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// What it needed, who allowed it, and by what that is enforced.
+    /// The permissions that it needed, their grants and how each is enforced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permissions: Vec<Permission>,
-    /// Files of the tool, and of what runs it, that carry no stamp.
+    /// Files of the tool and its runtimes without a stamp.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unsigned: Vec<String>,
-    /// What deserves attention.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// How the call of a tool ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolStatus {
-    /// It was done.
     Success,
-    /// It failed.
     Error,
     /// A permission or the signature policy forbade it.
     Denied,
-    /// It was interrupted.
     Cancelled,
-    /// Somebody has to decide about its changes.
+    /// A person has to decide about its changes.
     Waiting,
 }
 
 impl ToolResult {
     pub(super) fn new(invocation: &Invocation, run: RunId) -> Self {
-        Self { run_id: Some(run), ..Self::of(invocation.id()) }
+        Self {
+            run_id: Some(run),
+            ..Self::of(invocation.id())
+        }
     }
 
-    /// Of a call about which nothing is known yet.
+    /// An empty result.
     pub fn of(tool_id: impl Into<String>) -> Self {
         Self {
             tool_id: tool_id.into(),
@@ -160,7 +149,7 @@ impl ToolResult {
 
     pub(super) fn succeed(&mut self, value: Value) {
         self.status = ToolStatus::Success;
-        // What is the result need not be said twice.
+        // Do not repeat the result as stdout.
         if value.get("stdout").and_then(Value::as_str) == Some(&self.stdout)
             || serde_json::from_str::<Value>(&self.stdout).is_ok_and(|printed| printed == value)
         {
@@ -169,13 +158,15 @@ impl ToolResult {
         self.result = Some(value);
     }
 
-    /// Takes over why there is no result.
+    /// Sets the error.
     pub fn fail(&mut self, status: ToolStatus, error: &Problem) {
         self.status = status;
-        self.error = Some(match headline(error.code, Some(ItemKind::Tool)) {
-            // Whatever the reason is called, it was not allowed.
-            "Execution failed" if status == ToolStatus::Denied => "Permission denied",
-            words => words,
+        self.error = Some(match ErrorTitle::of(error.code, Some(ItemKind::Tool)) {
+            // The call was denied, even if its code has another title.
+            ErrorTitle::ExecutionFailed if status == ToolStatus::Denied => {
+                ErrorTitle::PermissionDenied
+            }
+            title => title,
         });
         self.code = Some(error.code);
         self.message = Some(error.message());
@@ -183,7 +174,7 @@ impl ToolResult {
         self.place = error.place.as_deref().cloned();
     }
 
-    pub(super) fn tell(&mut self, ended: &Ended, secrets: &Secrets) {
+    pub(super) fn record_output(&mut self, ended: &Ended, secrets: &Secrets) {
         self.execution_time_ms = milliseconds(ended.duration);
         self.exit_code = ended.exit_code;
         self.stdout = secrets.removed(&ended.stdout.text());
@@ -191,26 +182,43 @@ impl ToolResult {
         self.truncated = ended.stdout.is_truncated() || ended.stderr.is_truncated();
         for (name, stream) in [("stdout", &ended.stdout), ("stderr", &ended.stderr)] {
             if !stream.is_text() {
-                self.warnings.push(format!("{name} is not valid UTF-8: what is not was replaced"));
+                self.warnings.push(format!(
+                    "{name} is not valid UTF-8: invalid bytes were replaced"
+                ));
             }
         }
         match ended.leftovers {
             0 => {}
-            1 => self.warnings.push("1 process that it left behind was killed".to_owned()),
-            count => self.warnings.push(format!("{count} processes that it left behind were killed")),
+            1 => self
+                .warnings
+                .push("1 leftover process was killed".to_owned()),
+            count => self
+                .warnings
+                .push(format!("{count} leftover processes were killed")),
         }
     }
 
-    /// Tells that git is not as it was.
-    pub(super) fn tell_git(&mut self, changed: Vec<String>) {
+    /// Adds changed settings and hooks of git.
+    pub(super) fn record_git_changes(&mut self, changed: Vec<String>) {
         if !changed.is_empty() {
-            let names: Vec<String> = changed.iter().map(|name| format!("`{}`", shown(name))).collect();
-            self.warnings.push(format!("{} changed while it ran, which no permission allows", names.join(", ")));
+            let names: Vec<String> = changed
+                .iter()
+                .map(|name| format!("`{}`", shown(name)))
+                .collect();
+            self.warnings.push(format!(
+                "{} changed while it ran, which no permission allows",
+                names.join(", ")
+            ));
         }
         self.git_changed = changed;
     }
 
-    pub(super) fn settled(&mut self, settlement: &Settlement, mode: CheckpointMode, mutates_state: Option<bool>) {
+    pub(super) fn settled(
+        &mut self,
+        settlement: &Settlement,
+        mode: CheckpointMode,
+        mutates_state: Option<bool>,
+    ) {
         self.checkpoint.clone_from(&settlement.checkpoint);
         self.denied_paths.clone_from(&settlement.denied);
         self.undeclared_mutation.clone_from(&settlement.undeclared);

@@ -1,4 +1,4 @@
-//! Why it cannot be said whom to trust.
+//! Errors of the trusted signers.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,71 +6,63 @@ use std::path::PathBuf;
 use crate::item::wording::{did_you_mean, nearest, shown};
 use crate::problem::{Code, Explain, Hint};
 
-/// What is wrong with a key, a name or a file of those who are trusted.
+/// A problem with a key, a name or a file of trusted signers.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    /// There is no place for the files.
-    #[error("there is no home folder to keep in whom you trust")]
+    /// There is no folder for the files.
+    #[error("there is no home folder for your trusted keys")]
     NoHome,
-    /// A repository could say whom to trust.
-    #[error("`{}` lies in the repository, which must not choose whom you trust", .0.display())]
+    /// A repository could change the file.
+    #[error("`{}` is inside the repository, which must not choose whom you trust", .0.display())]
     InRepository(PathBuf),
     /// A file cannot be read.
     #[error("cannot read `{}`", .file.display())]
     Unreadable {
-        /// The file.
         file: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
     /// A file cannot be written.
     #[error("cannot write `{}`", .file.display())]
     Unwritable {
-        /// The file.
         file: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
-    /// There is no file with a key.
+    /// The key file does not exist.
     #[error("cannot read the key `{}`", shown(&.file.to_string_lossy()))]
     NoKeyFile {
-        /// What was named.
         file: PathBuf,
-        /// What the system said.
         #[source]
         source: io::Error,
     },
-    /// The secret half was given.
-    #[error("this is a private key, which nobody but its owner may have; nothing of it was kept")]
+    /// A private key was given.
+    #[error("this is a private key, which must stay with its owner; it was not stored")]
     PrivateKey,
     /// Several keys were given.
     #[error("these are several keys")]
     SeveralKeys,
-    /// Something else was given.
+    /// The text is not a key.
     #[error("this is not a public SSH key")]
     NotAKey,
-    /// Nobody said whose key it is.
+    /// The key has no name.
     #[error("the key does not say whose it is")]
     NoName,
-    /// The name could mean others as well.
+    /// The name could match other signers too.
     #[error("`{}` is not a name", shown(.0))]
     InvalidName(String),
     /// The key was revoked.
     #[error("the key {fingerprint} was revoked")]
     Revoked {
-        /// Its fingerprint.
         fingerprint: String,
-        /// Where it says so.
+        /// The file with the revocation.
         file: PathBuf,
     },
-    /// There is nobody with this name.
-    #[error("nobody whom you trust is called `{}`", shown(.name))]
+    /// No signer has this name.
+    #[error("no trusted key has the name `{}`", shown(.name))]
     Unknown {
-        /// What was asked for.
         name: String,
-        /// Those who are there.
+        /// The known names.
         known: Vec<String>,
     },
 }
@@ -94,10 +86,10 @@ impl Explain for TrustError {
         Some(match self {
             Self::NoHome => "set HOME".into(),
             Self::InRepository(_) => {
-                "keep it in your home; `piton config signature.allowed_signers` shows who has set it".into()
+                "keep it in your home folder; `piton config signature.allowed_signers` shows where it is set".into()
             }
             Self::Unreadable { .. } | Self::Unwritable { .. } => {
-                "see that it is there, and check its permissions and those of its folder".into()
+                "check that it exists, and its permissions and those of its folder".into()
             }
             Self::NoKeyFile { .. } => "name a `.pub` file, a line `ssh-ed25519 AAAA… name`, or `-` to read one".into(),
             Self::PrivateKey => "give the public half, the file that ends in `.pub`".into(),
@@ -123,7 +115,7 @@ impl Explain for TrustError {
 }
 
 impl TrustError {
-    /// Whether what was asked for makes no sense, rather than that it failed.
+    /// Whether the request is invalid.
     pub fn is_usage(&self) -> bool {
         !matches!(self, Self::Unreadable { .. } | Self::Unwritable { .. })
     }

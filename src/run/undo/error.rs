@@ -1,71 +1,55 @@
-//! Why nothing is taken back, or applied again.
+//! Why an undo or redo is not possible.
 
 use crate::checkpoint::path::{RepoPath, listed};
 use crate::journal::{RunId, StepId};
-use crate::problem::{Call, Code, Explain, Hint, hint};
+use crate::problem::{Code, Explain, Hint, HintCall, hint};
 
-/// Why nothing is taken back, or applied again. Nothing was changed.
+/// Why an undo or redo is not possible. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
-    /// There is nothing to undo.
     #[error("there is no step to undo in this work tree")]
     NothingToUndo,
-    /// No step was done after the one that is to be the last.
-    #[error("nothing was done in this work tree after step `{0}`, or it is undone already")]
+    /// There is no step after the given one.
+    #[error("there is nothing to undo after step `{0}` in this work tree")]
     NothingAfter(StepId),
-    /// There is nothing to redo.
-    #[error("nothing was undone that could be redone")]
+    #[error("there is no undo to redo")]
     NothingToRedo,
-    /// New work was done after the last undo.
+    /// A new step was made after the last undo.
     #[error("there is nothing to redo: step `{step}` (`{name}`) was done after the last undo")]
     RedoCleared {
-        /// The newest step that is new work.
+        /// That step.
         step: StepId,
-        /// What it is called.
         name: String,
         /// The step that was undone last.
         undone: StepId,
     },
-    /// The step has no effect that could be undone.
+    /// The step has no effect to undo.
     #[error("step `{step}` cannot be undone: {reason}")]
-    NotUndoable {
-        /// The step.
-        step: StepId,
-        /// Why.
-        reason: String,
-    },
-    /// The step may have changed files, and what it did could not be recorded.
-    #[error("step `{}` (`{}`) cannot be undone: what it changed could not be recorded ({})", .0.step, .0.name, .0.reason)]
+    NotUndoable { step: StepId, reason: String },
+    /// The step may have changed files, but its changes were not recorded.
+    #[error("step `{}` (`{}`) cannot be undone: its changes could not be recorded ({})", .0.step, .0.name, .0.reason)]
     Unrecorded(Box<Unrecorded>),
     /// The step cannot be applied again.
     #[error("step `{step}` cannot be applied again: {reason}")]
-    NotRedoable {
-        /// The step.
-        step: StepId,
-        /// Why.
-        reason: &'static str,
-    },
-    /// The run cannot be taken back as a whole, or applied again.
+    NotRedoable { step: StepId, reason: &'static str },
+    /// The run cannot be undone or applied again as a whole.
     #[error("run `{run}` cannot be {verb}: {reason}")]
     OfRun {
-        /// The run.
         run: RunId,
         /// `undone` or `applied again`.
         verb: &'static str,
-        /// Why.
         reason: String,
     },
-    /// The run goes on, or waits to go on.
+    /// The run has not ended.
     #[error("run `{0}` has not ended")]
     RunOpen(RunId),
     /// The step belongs to the history of another branch.
     #[error("step `{step}` was made on {there}; {here} does not have it")]
     OtherBranch {
-        /// The step.
         step: StepId,
-        /// The branch that it was made on, in words.
+        /// A description of the branch of the step.
         there: String,
-        /// What is checked out, in words.
+        /// A description of the current branch.
         here: String,
     },
     /// Files are not as the step left them.
@@ -73,16 +57,14 @@ pub enum UndoError {
     Conflict(Vec<RepoPath>),
 }
 
-/// A step that may have changed files, of which nothing is known.
+/// A step that may have changed files without a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unrecorded {
-    /// The step.
     pub step: StepId,
-    /// What it is called.
     pub name: String,
     /// Why it was not recorded.
     pub reason: String,
-    /// The newest operation before it that counts, with its name.
+    /// The newest earlier operation that is still in effect, with its name.
     pub older: Option<(StepId, String)>,
 }
 
@@ -91,7 +73,9 @@ impl Explain for UndoError {
         match self {
             Self::NothingToUndo | Self::NothingAfter(_) => Code::NothingToUndo,
             Self::NothingToRedo | Self::RedoCleared { .. } => Code::NothingToRedo,
-            Self::NotUndoable { .. } | Self::Unrecorded(_) | Self::OfRun { verb: "undone", .. } => Code::NotUndoable,
+            Self::NotUndoable { .. } | Self::Unrecorded(_) | Self::OfRun { verb: "undone", .. } => {
+                Code::NotUndoable
+            }
             Self::NotRedoable { .. } | Self::OfRun { .. } => Code::NotRedoable,
             Self::RunOpen(_) => Code::RunWaits,
             Self::OtherBranch { .. } => Code::OtherBranch,
@@ -106,16 +90,16 @@ impl Explain for UndoError {
             | Self::NothingToRedo
             | Self::NotUndoable { .. }
             | Self::NotRedoable { .. }
-            | Self::OfRun { .. } => hint!["see what happened with ", Call::Log],
+            | Self::OfRun { .. } => hint!["see what happened with ", HintCall::Log],
             Self::Unrecorded(unrecorded) => match &unrecorded.older {
                 None => "see what is there now with `git status`".into(),
                 Some((older, name)) => hint![
-                    Call::Undo(Some(older.to_string())),
-                    format!(" takes back `{name}`, the step before it; `git status` shows what is there")
+                    HintCall::Undo(Some(older.to_string())),
+                    format!(" undoes `{name}`, the step before it; `git status` shows what is there")
                 ],
             },
             Self::RedoCleared { undone, .. } => format!("`piton redo {undone}` applies the undone step again").into(),
-            Self::RunOpen(run) => hint![Call::Cancel(Some(run.to_string())), " ends it; then it can be undone"],
+            Self::RunOpen(run) => hint![HintCall::Cancel(Some(run.to_string())), " ends it; then it can be undone"],
             Self::OtherBranch { .. } => "nothing was changed: switch to that branch, or name a step of this one".into(),
             Self::Conflict(_) => {
                 "nothing was changed: undo or commit the later changes first, see them with `piton diff`".into()
@@ -126,6 +110,9 @@ impl Explain for UndoError {
 
 impl UndoError {
     pub(super) fn not_undoable(step: StepId, reason: impl Into<String>) -> Self {
-        Self::NotUndoable { step, reason: reason.into() }
+        Self::NotUndoable {
+            step,
+            reason: reason.into(),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What an undo, a redo or a restore would do, file by file.
+//! A preview of an undo, a redo or a restore, file by file.
 
 use std::collections::BTreeMap;
 
@@ -7,60 +7,51 @@ use serde::Serialize;
 use crate::audit::history::StepRecord;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
-use crate::checkpoint::reversal::{Inverse, Operation, Reach};
+use crate::checkpoint::reversal::{Inverse, ReversalScope, StepOperation};
 use crate::journal::StepId;
 
 /// What an undo, a redo or a restore would do.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Preview {
-    /// The steps that it is about, in the order in which they are taken back or applied.
+pub struct UndoPreview {
+    /// The steps, in the order in which they are undone or applied.
     pub steps: Vec<PreviewedStep>,
-    /// The commits that a new commit would take back.
+    /// The commits that a new commit would undo.
     pub commits: Vec<ObjectId>,
-    /// What would happen to each file.
     pub files: Vec<PreviewedFile>,
 }
 
-/// A step that a preview is about.
 #[derive(Clone, Debug, Serialize)]
 pub struct PreviewedStep {
-    /// The step.
     pub step: StepId,
-    /// What it is called.
     pub name: String,
 }
 
-/// What would happen to one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PreviewedFile {
-    /// The file.
     pub path: RepoPath,
-    /// What would happen to it.
-    pub effect: Effect,
+    pub effect: FileEffect,
 }
 
 /// What would happen to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Effect {
-    /// It would be as it was.
+pub enum FileEffect {
+    /// It would get its earlier content.
     Restored,
-    /// It would be written with the step taken back and later edits of other lines kept.
+    /// It would be merged: the step is undone, and later edits of other lines stay.
     Written,
-    /// It would be removed.
     Removed,
-    /// It would stay on disk as it is, and not be committed any more.
+    /// It would stay on disk, but not be committed.
     Uncommitted,
-    /// It would stay on disk as it is, and be committed again.
+    /// It would stay on disk, and be committed again.
     Committed,
-    /// It is as it would be already.
+    /// It already has the intended content.
     Unchanged,
-    /// It has changed in the same lines since: nothing would be done at all.
+    /// It has later changes in the same lines: nothing would be done at all.
     Conflict,
 }
 
-impl Effect {
-    /// In one word.
+impl FileEffect {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Restored => "restored",
@@ -74,36 +65,69 @@ impl Effect {
     }
 }
 
-impl Preview {
-    /// `committed` is what happens to files that only the commit changes; none when the commit follows from the files.
-    pub(super) fn of(inverse: &Inverse, operations: &[Operation], committed: Option<Effect>) -> Self {
-        let mut files: BTreeMap<&RepoPath, Effect> = BTreeMap::new();
-        for operation in operations.iter().filter(|operation| operation.reach == Reach::Files) {
-            files.extend(operation.delta.changes.iter().map(|change| (&change.path, Effect::Unchanged)));
+impl UndoPreview {
+    /// `committed` is the effect on files that only the commit changes; `None` if the commit
+    /// matches the files.
+    pub(super) fn of(
+        inverse: &Inverse,
+        operations: &[StepOperation],
+        committed: Option<FileEffect>,
+    ) -> Self {
+        let mut files: BTreeMap<&RepoPath, FileEffect> = BTreeMap::new();
+        for operation in operations
+            .iter()
+            .filter(|operation| operation.reach == ReversalScope::Files)
+        {
+            files.extend(
+                operation
+                    .delta
+                    .changes
+                    .iter()
+                    .map(|change| (&change.path, FileEffect::Unchanged)),
+            );
         }
         if let (Some(effect), Some(commit)) = (committed, &inverse.commit) {
             files.extend(commit.changes.iter().map(|change| (&change.path, effect)));
         }
         for file in &inverse.plan.files {
             let effect = match file.target {
-                None => Effect::Removed,
-                Some(_) if inverse.merged.contains(&file.path) => Effect::Written,
-                Some(_) => Effect::Restored,
+                None => FileEffect::Removed,
+                Some(_) if inverse.merged.contains(&file.path) => FileEffect::Written,
+                Some(_) => FileEffect::Restored,
             };
             files.insert(&file.path, effect);
         }
-        files.extend(inverse.conflicts.iter().map(|path| (path, Effect::Conflict)));
-        let files = files.into_iter().map(|(path, effect)| PreviewedFile { path: path.clone(), effect }).collect();
-        Self { files, ..Self::default() }
+        files.extend(
+            inverse
+                .conflicts
+                .iter()
+                .map(|path| (path, FileEffect::Conflict)),
+        );
+        let files = files
+            .into_iter()
+            .map(|(path, effect)| PreviewedFile {
+                path: path.clone(),
+                effect,
+            })
+            .collect();
+        Self {
+            files,
+            ..Self::default()
+        }
     }
 
     pub(super) fn name_steps<'s>(&mut self, steps: impl IntoIterator<Item = &'s StepRecord>) {
-        let named = |step: &StepRecord| PreviewedStep { step: step.id, name: step.name.clone() };
+        let named = |step: &StepRecord| PreviewedStep {
+            step: step.id,
+            name: step.name.clone(),
+        };
         self.steps = steps.into_iter().map(named).collect();
     }
 
     /// Whether it would be refused.
     pub fn has_conflicts(&self) -> bool {
-        self.files.iter().any(|file| file.effect == Effect::Conflict)
+        self.files
+            .iter()
+            .any(|file| file.effect == FileEffect::Conflict)
     }
 }

@@ -1,4 +1,4 @@
-//! How two values compare. Nothing is converted: the text `1` is not the number 1.
+//! Compares two values without conversion: the text `1` is not the number 1.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,11 @@ use super::{ValueProblem, kind};
 use crate::item::expr::Operator;
 
 /// Whether a comparison holds.
-pub(super) fn compare(left: &Value, operator: Operator, right: &Value) -> Result<bool, ValueProblem> {
+pub(super) fn compare(
+    left: &Value,
+    operator: Operator,
+    right: &Value,
+) -> Result<bool, ValueProblem> {
     Ok(match operator {
         Operator::Equal => equal(left, right),
         Operator::Unequal => !equal(left, right),
@@ -20,7 +24,7 @@ pub(super) fn compare(left: &Value, operator: Operator, right: &Value) -> Result
     })
 }
 
-/// Whether a value counts as true by itself.
+/// Whether a value counts as true.
 pub(super) fn is_true(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -34,32 +38,48 @@ pub(super) fn is_true(value: &Value) -> bool {
 
 fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
-        (Value::Number(left), Value::Number(right)) => numbers(left, right) == Some(Ordering::Equal),
+        (Value::Number(left), Value::Number(right)) => {
+            numbers(left, right) == Some(Ordering::Equal)
+        }
         (Value::Array(left), Value::Array(right)) => {
-            left.len() == right.len() && left.iter().zip(right).all(|(left, right)| equal(left, right))
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .zip(right)
+                    .all(|(left, right)| equal(left, right))
         }
         (Value::Object(left), Value::Object(right)) => {
             left.len() == right.len()
-                && left.iter().all(|(key, value)| right.get(key).is_some_and(|other| equal(value, other)))
+                && left
+                    .iter()
+                    .all(|(key, value)| right.get(key).is_some_and(|other| equal(value, other)))
         }
         _ => left == right,
     }
 }
 
-/// The order of two values; none beside null, which is neither less nor greater than anything.
+/// The order of two values; `None` if one is null, which is neither less nor greater.
 fn order(left: &Value, right: &Value) -> Result<Option<Ordering>, ValueProblem> {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => Ok(numbers(left, right)),
         (Value::String(left), Value::String(right)) => Ok(Some(left.cmp(right))),
-        // The result of a skipped step is null: `{step:a.count} > 0` is then false, not a failure.
+        // The result of a skipped step is null: `{step:a.count} > 0` is then false, not an error.
         (Value::Null, _) | (_, Value::Null) => Ok(None),
-        _ => Err(ValueProblem::Unordered { left: kind(left), right: kind(right) }),
+        _ => Err(ValueProblem::Unordered {
+            left: kind(left),
+            right: kind(right),
+        }),
     }
 }
 
-/// Whole numbers exactly, others as floating point.
+/// Compares integers exactly, other numbers as floating point.
 fn numbers(left: &Number, right: &Number) -> Option<Ordering> {
-    let whole = |number: &Number| number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    let whole = |number: &Number| {
+        number
+            .as_i64()
+            .map(i128::from)
+            .or_else(|| number.as_u64().map(i128::from))
+    };
     match (whole(left), whole(right)) {
         (Some(left), Some(right)) => Some(left.cmp(&right)),
         _ => left.as_f64()?.partial_cmp(&right.as_f64()?),

@@ -1,20 +1,23 @@
-//! The inputs that a directive is given.
+//! The inputs of a directive.
 
 use serde_json::{Map, Value};
 
 use crate::item::directive::Directive;
-use crate::item::params::{self, Declared, ParamProblem};
+use crate::item::params::{self, DeclaredParameters, ParamProblem};
 
-/// Joins given inputs and `name=value` words, checks them and fills in defaults.
+/// Merges given inputs with `name=value` words, checks them and fills in defaults.
 ///
-/// Words win: they are what a person typed, where the others may come from a file.
+/// Words take precedence: a person typed them, while the others may come from a file.
 pub fn inputs(
     directive: &Directive,
     mut given: Map<String, Value>,
     words: &[String],
 ) -> Result<Map<String, Value>, Vec<ParamProblem>> {
-    let declared = Declared::of_directive(directive);
-    let mut problems: Vec<ParamProblem> = given.keys().filter_map(|name| declared.unknown(name)).collect();
+    let declared = DeclaredParameters::of_directive(directive);
+    let mut problems: Vec<ParamProblem> = given
+        .keys()
+        .filter_map(|name| declared.unknown(name))
+        .collect();
     match declared.from_words(words) {
         Ok(typed) => given.extend(typed),
         Err(more) => problems.extend(more),

@@ -11,7 +11,7 @@ mod given;
 mod property;
 mod template;
 
-/// Everything a scope refers to.
+/// The data of a scope.
 struct World {
     inputs: Map<String, Value>,
     results: Map<String, Value>,
@@ -21,16 +21,21 @@ struct World {
 
 impl World {
     fn new(inputs: Value, results: Value) -> Self {
-        Self { inputs: object(inputs), results: object(results), variables: None, element: None }
+        Self {
+            inputs: object(inputs),
+            results: object(results),
+            variables: None,
+            element: None,
+        }
     }
 
-    fn with<T>(&self, work: impl FnOnce(&Scope<'_>) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&ValueScope<'_>) -> T) -> T {
         let environment = |name: &str| match name {
             "HOME" => Ok("/home/someone".to_owned()),
             "SECRET" => Err(EnvironmentProblem::NotGranted),
             _ => Err(EnvironmentProblem::NotSet),
         };
-        work(&Scope {
+        work(&ValueScope {
             inputs: &self.inputs,
             element: self.element.as_ref().map(|(name, value)| (&**name, value)),
             results: &self.results,
@@ -56,10 +61,13 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// The offset, code and message of an error, and its hint.
-fn told<T: std::fmt::Debug>(result: Result<T, ValueError>) -> (usize, String) {
+/// The offset, code, message and hint of an error.
+fn error_of<T: std::fmt::Debug>(result: Result<T, ValueError>) -> (usize, String) {
     let error = result.unwrap_err();
-    let hint = error.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+    let hint = error
+        .hint()
+        .map(|hint| format!(" ({hint})"))
+        .unwrap_or_default();
     (error.offset, format!("{}: {error}{hint}", error.code()))
 }
 
@@ -68,6 +76,10 @@ fn read(content: &str) -> Directive {
         "```xml\n<directive name=\"d\" version=\"1.0.0\">\n{content}\n<process><step name=\"a\"><action>x</action></step></process>\n</directive>\n```\n"
     );
     let mut findings = Findings::new(std::path::Path::new("d.md"), Strength::Lenient);
-    let source = SourceFile { path: "d.md".into(), text, marked: false };
+    let source = SourceFile {
+        path: "d.md".into(),
+        text,
+        marked: false,
+    };
     directive::parse(&source, &mut findings).unwrap()
 }

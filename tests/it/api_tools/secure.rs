@@ -29,7 +29,9 @@ impl Stage {
     /// Directs a project to the server, through the proxy and the certificate authority.
     pub(crate) fn enter(&self, project: TestProject) -> TestProject {
         let proxy = format!("http://127.0.0.1:{}", self.proxy);
-        project.variable("HTTPS_PROXY", &proxy).variable("SSL_CERT_FILE", self.authority.to_str().expect("a path"))
+        project
+            .variable("HTTPS_PROXY", &proxy)
+            .variable("SSL_CERT_FILE", self.authority.to_str().expect("a path"))
     }
 }
 
@@ -48,7 +50,8 @@ pub(crate) fn stage(project: &TestProject, host: &str, answer: String) -> Stage 
          openssl x509 -req -in server.csr -CA authority.pem -CAkey authority.key -days 2 -extfile extensions -out server.pem",
         folder.display()
     ));
-    let certificate = CertificateDer::from_pem_file(folder.join("server.pem")).expect("a certificate");
+    let certificate =
+        CertificateDer::from_pem_file(folder.join("server.pem")).expect("a certificate");
     let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
@@ -83,9 +86,14 @@ pub(crate) fn stage(project: &TestProject, host: &str, answer: String) -> Stage 
         if !asked.line.starts_with("CONNECT ") {
             return;
         }
-        let Ok(mut there) = TcpStream::connect(("127.0.0.1", port)) else { return };
+        let Ok(mut there) = TcpStream::connect(("127.0.0.1", port)) else {
+            return;
+        };
         let _ = stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n");
-        let (mut back, mut from) = (stream.try_clone().expect("a stream"), there.try_clone().expect("a stream"));
+        let (mut back, mut from) = (
+            stream.try_clone().expect("a stream"),
+            there.try_clone().expect("a stream"),
+        );
         let other = thread::spawn(move || {
             let _ = std::io::copy(&mut from, &mut back);
             let _ = back.shutdown(Shutdown::Write);
@@ -94,7 +102,11 @@ pub(crate) fn stage(project: &TestProject, host: &str, answer: String) -> Stage 
         let _ = there.shutdown(Shutdown::Write);
         let _ = other.join();
     });
-    Stage { proxy: proxy.port, authority: folder.join("authority.pem"), connected }
+    Stage {
+        proxy: proxy.port,
+        authority: folder.join("authority.pem"),
+        connected,
+    }
 }
 
 const REPOSITORY: &str = r#"{"full_name": "git/git", "description": "Git Source Code Mirror"}"#;
@@ -107,23 +119,44 @@ fn the_skeleton_runs_as_it_is_made() {
     let project = project.variable("HTTPS_PROXY", &proxy);
     let made = project.piton(["new", "tool", "repository", "--type", "api"]);
     assert_eq!(made.code(), Some(0), "{made}");
-    assert!(made.stderr().contains("`piton tool run repository --param repo=git`"), "{made}");
+    assert!(
+        made.stderr()
+            .contains("`piton tool run repository --param repo=git`"),
+        "{made}"
+    );
     // An untrusted server answers in the name of the host.
     let ran = run(&project, "repository", &["timeout=20"]);
     let text = failure(&ran);
-    assert!(text.starts_with("NETWORK_FAILED: `api.github.com` has an untrusted certificate: "), "{ran}");
+    assert!(
+        text.starts_with("NETWORK_FAILED: `api.github.com` has an untrusted certificate: "),
+        "{ran}"
+    );
 
     let project = project.variable("SSL_CERT_FILE", stage.authority.to_str().expect("a path"));
     let answer = result(&run(&project, "repository", &[]));
-    assert_eq!((&answer["status"], &answer["body"]["full_name"]), (&json!(200), &json!("git/git")));
+    assert_eq!(
+        (&answer["status"], &answer["body"]["full_name"]),
+        (&json!(200), &json!("git/git"))
+    );
     let ran = project.piton(["tool", "run", "repository", "--param", "repo=git"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     let connected = stage.connected.lock().expect("a list").clone();
-    assert!(connected.len() >= 3 && connected.iter().all(|line| line == "CONNECT api.github.com:443"), "{connected:?}");
+    assert!(
+        connected.len() >= 3
+            && connected
+                .iter()
+                .all(|line| line == "CONNECT api.github.com:443"),
+        "{connected:?}"
+    );
     // Enable the option that the skeleton shows as a comment.
-    let text = project.read(".ai/tools/repository.yaml").replace("  # response_transform", "  response_transform");
+    let text = project
+        .read(".ai/tools/repository.yaml")
+        .replace("  # response_transform", "  response_transform");
     let project = project.file(".ai/tools/repository.yaml", text);
-    assert_eq!(result(&run(&project, "repository", &[])), json!("Git Source Code Mirror"));
+    assert_eq!(
+        result(&run(&project, "repository", &[])),
+        json!("Git Source Code Mirror")
+    );
 }
 
 #[test]
@@ -131,10 +164,14 @@ fn a_proxy_leads_nowhere_that_is_written_as_private() {
     let project = TestProject::new();
     let stage = stage(&project, "api.example.com", server::json("1"));
     let proxy = format!("http://127.0.0.1:{}", stage.proxy);
-    let mut project = project.variable("https_proxy", &proxy).variable("http_proxy", &proxy);
-    for (id, url) in
-        [("address", "https://10.0.0.1/"), ("name", "https://localhost/"), ("meta", "http://metadata.google.internal/")]
-    {
+    let mut project = project
+        .variable("https_proxy", &proxy)
+        .variable("http_proxy", &proxy);
+    for (id, url) in [
+        ("address", "https://10.0.0.1/"),
+        ("name", "https://localhost/"),
+        ("meta", "http://metadata.google.internal/"),
+    ] {
         let manifest = format!(
             "tool_id: {id}\ntool_type: api\nversion: \"1.0.0\"\nexecutor: http_client\nconfig: {{method: GET, url: \"{url}\", retries: 0}}\n"
         );

@@ -23,14 +23,19 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 }
 
 /// An HTTP response with a body.
 pub(crate) fn answer(status: &str, kind: &str, body: &str) -> String {
     let length = body.len();
-    format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}")
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
 }
 
 /// A JSON response.
@@ -40,7 +45,9 @@ pub(crate) fn json(body: &str) -> String {
 
 /// A redirect response.
 pub(crate) fn redirect(status: &str, location: &str) -> String {
-    format!("HTTP/1.1 {status}\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    format!(
+        "HTTP/1.1 {status}\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    )
 }
 
 impl Server {
@@ -56,7 +63,9 @@ impl Server {
     }
 
     /// Calls `reply` for each connection with its number from 0, the request and the stream.
-    pub(crate) fn start(reply: impl Fn(usize, &Asked, &mut TcpStream) + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(
+        reply: impl Fn(usize, &Asked, &mut TcpStream) + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -66,7 +75,9 @@ impl Server {
                 let Ok(mut stream) = stream else { continue };
                 let (known, reply) = (Arc::clone(&known), Arc::clone(&reply));
                 thread::spawn(move || {
-                    let Some(request) = read(&mut stream) else { return };
+                    let Some(request) = read(&mut stream) else {
+                        return;
+                    };
                     let number = {
                         let mut known = known.lock().expect("a list");
                         known.push(request.clone());
@@ -113,7 +124,11 @@ pub(crate) fn read(stream: &mut impl std::io::Read) -> Option<Asked> {
     };
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let mut lines = head.split("\r\n");
-    let line = lines.next().unwrap_or_default().trim_end_matches(" HTTP/1.1").to_owned();
+    let line = lines
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches(" HTTP/1.1")
+        .to_owned();
     let field = |line: &str| {
         let (name, value) = line.split_once(':').expect("a header field");
         (name.to_ascii_lowercase(), value.trim().to_owned())
@@ -130,5 +145,9 @@ pub(crate) fn read(stream: &mut impl std::io::Read) -> Option<Asked> {
             Ok(length) => body.extend_from_slice(&buffer[..length]),
         }
     }
-    Some(Asked { line, headers, body: String::from_utf8_lossy(&body).into_owned() })
+    Some(Asked {
+        line,
+        headers,
+        body: String::from_utf8_lossy(&body).into_owned(),
+    })
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use piton::exec::call::{self, CallError};
-use piton::exec::invocation::{Python, Text};
+use piton::exec::invocation::{MaskedText, Python};
 use piton::problem::{Code, Explain as _};
 use serde_json::json;
 
@@ -26,7 +26,8 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 /// A tool with a virtual environment, whose interpreter hangs while creating one as long as `slow`
 /// exists.
 fn slow() -> Bench {
-    let mut bench = Bench::python("import sys\ndef main():\n    return sys.prefix != sys.base_prefix\n");
+    let mut bench =
+        Bench::python("import sys\ndef main():\n    return sys.prefix != sys.base_prefix\n");
     let top = bench.top.path();
     let wrapper = top.join("bin/python3");
     fs::create_dir(top.join("bin")).expect("a folder");
@@ -42,14 +43,24 @@ fn slow() -> Bench {
     fs::write(top.join("slow"), "").expect("a file");
     let path = format!("{}:{}", top.join("bin").display(), super::search_path());
     bench.environment.insert("PATH".into(), path.clone().into());
-    bench.process().environment.insert("PATH".to_owned(), Text::plain(path));
-    bench.process().python = Some(Python { calls_main: true, venv: true, ..Python::default() });
+    bench
+        .process()
+        .environment
+        .insert("PATH".to_owned(), MaskedText::plain(path));
+    bench.process().python = Some(Python {
+        calls_main: true,
+        venv: true,
+        ..Python::default()
+    });
     bench
 }
 
 fn environments(bench: &Bench) -> Vec<PathBuf> {
     let entries = fs::read_dir(bench.top.path().join("the cache/venvs")).expect("a folder");
-    entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_dir()).collect()
+    entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.is_dir())
+        .collect()
 }
 
 /// Prepares a call and interrupts it as soon as `is_so` is true.
@@ -57,12 +68,24 @@ fn cancelled_when(bench: &Bench, what: &str, is_so: impl Fn() -> bool) -> CallEr
     let (machine, mut interrupts) = (bench.machine(), super::ears());
     let ear = interrupts.ear();
     thread::scope(|scope| {
-        let prepare =
-            || call::prepare(&bench.invocation, &machine, &super::supervisor, &mut interrupts, &mut |_| {}).map(drop);
+        let prepare = || {
+            call::prepare(
+                &bench.invocation,
+                None,
+                &machine,
+                &super::supervisor,
+                &mut interrupts,
+                &mut |_| {},
+            )
+            .map(drop)
+        };
         let prepared = scope.spawn(prepare);
         until(what, is_so);
         ear.ring();
-        prepared.join().expect("joined").expect_err("it was interrupted")
+        prepared
+            .join()
+            .expect("joined")
+            .expect_err("it was interrupted")
     })
 }
 
@@ -84,10 +107,16 @@ fn an_installation_that_takes_too_long_is_stopped_and_not_used() {
     let mut bench = slow();
     bench.patience.installer = Duration::from_secs(5);
     let err = bench.prepare().expect_err("it takes for ever");
-    assert_eq!(err.to_string(), "cannot make a virtual environment in 5 s for `greet_people`");
-    assert_eq!((err.code(), environments(&bench)), (Code::DependenciesFailed, Vec::new()));
+    assert_eq!(
+        err.to_string(),
+        "cannot make a virtual environment in 5 s for `greet_people`"
+    );
+    assert_eq!(
+        (err.code(), environments(&bench)),
+        (Code::DependenciesFailed, Vec::new())
+    );
     fs::remove_file(bench.top.path().join("slow")).expect("removed");
-    bench.patience = call::Patience::default();
+    bench.patience = call::CallTimeouts::default();
     assert_eq!(bench.value(), json!(true));
 }
 
@@ -101,8 +130,17 @@ fn waiting_for_another_installation_can_be_interrupted() {
     let file = made.with_extension("lock");
     let lock = fs::File::open(&file).expect("a lock");
     lock.lock().expect("locked");
-    let opened = || fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
-    let is_waiting = || opened().filter(|fd| fs::read_link(fd.path()).is_ok_and(|path| path == file)).count() > 1;
+    let opened = || {
+        fs::read_dir("/proc/self/fd")
+            .expect("descriptors")
+            .flatten()
+    };
+    let is_waiting = || {
+        opened()
+            .filter(|fd| fs::read_link(fd.path()).is_ok_and(|path| path == file))
+            .count()
+            > 1
+    };
     let err = cancelled_when(&bench, "it waits", is_waiting);
     assert_eq!(err.code(), Code::Interrupted);
     drop(lock);
@@ -112,15 +150,24 @@ fn waiting_for_another_installation_can_be_interrupted() {
 #[test]
 fn a_parser_that_takes_too_long_is_stopped() {
     let mut bench = Bench::bash("echo text").outputs(None, Some("slow"), None);
-    bench = bench.file("project/.ai/parsers/slow.py", "import time\ndef parse(content):\n    time.sleep(1000)\n");
+    bench = bench.file(
+        "project/.ai/parsers/slow.py",
+        "import time\ndef parse(content):\n    time.sleep(1000)\n",
+    );
     bench.patience.parser = Duration::from_secs(1);
-    assert_eq!(bench.complaint(), "PARSER_FAILED: the parser `slow` cannot read the output: it took more than 1 s");
+    assert_eq!(
+        bench.complaint(),
+        "PARSER_FAILED: the parser `slow` cannot read the output: it took more than 1 s"
+    );
 }
 
 #[test]
 fn a_result_that_is_too_large_is_not_cut() {
     let mut bench = Bench::python("def main():\n    return 'x' * (17 << 20)\n");
-    assert_eq!(bench.complaint(), "RESULT_TOO_LARGE: the result is too large: 17825802 bytes");
+    assert_eq!(
+        bench.complaint(),
+        "RESULT_TOO_LARGE: the result is too large: 17825802 bytes"
+    );
 }
 
 #[test]
@@ -131,8 +178,16 @@ fn an_interrupted_python_tool_reports_the_interrupt() {
     ];
     for source in sources {
         let ended = Bench::python(source).run();
-        assert_eq!((ended.exit_code, ended.interrupted), (Some(130), false), "{source}");
-        assert_eq!(call::raised(&ended).expect("an exception").kind, "KeyboardInterrupt", "{source}");
+        assert_eq!(
+            (ended.exit_code, ended.interrupted),
+            (Some(130), false),
+            "{source}"
+        );
+        assert_eq!(
+            call::raised(&ended).expect("an exception").kind,
+            "KeyboardInterrupt",
+            "{source}"
+        );
     }
 }
 
@@ -165,12 +220,19 @@ fn integers_on_stdout_are_exact_or_stay_text() {
     let mut plain = Bench::bash(&format!("cat <<'END'\n{LONG}\nEND"));
     assert_eq!(plain.value(), json!({"stdout": format!("{LONG}\n")}));
     for (format, parser) in [(Some("json"), None), (None, Some("json"))] {
-        let mut strict = Bench::bash(&format!("cat <<'END'\n{LONG}\nEND")).outputs(format, parser, None);
+        let mut strict =
+            Bench::bash(&format!("cat <<'END'\n{LONG}\nEND")).outputs(format, parser, None);
         let said = strict.complaint();
-        assert!(said.contains("the integer 123456789012345678901234567890 has more than 64 bits"), "{said}");
+        assert!(
+            said.contains("the integer 123456789012345678901234567890 has more than 64 bits"),
+            "{said}"
+        );
     }
     let mut fits = Bench::bash(
         r#"echo '{"t": "\"99999999999999999999", "n": [-9223372036854775808, 1e400e]}' | sed 's/1e400e/1.5/'"#,
     );
-    assert_eq!(fits.value(), json!({"t": "\"99999999999999999999", "n": [i64::MIN, 1.5]}));
+    assert_eq!(
+        fits.value(),
+        json!({"t": "\"99999999999999999999", "n": [i64::MIN, 1.5]})
+    );
 }

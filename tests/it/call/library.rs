@@ -15,10 +15,22 @@ fn with_library(source: &str, names: &[&str]) -> Bench {
         .file("project/.ai/tools/lib/pack/__init__.py", "VALUE = 4\n")
         .file("project/.ai/tools/lib/pack/part.py", "VALUE = 5\n");
     let library = bench.root().join(".ai/tools/lib");
-    let file =
-        |name: &str| library.join(if name == "pack" { "pack/__init__.py".to_owned() } else { format!("{name}.py") });
-    let lib_imports: BTreeMap<_, _> = names.iter().map(|name| ((*name).to_owned(), file(name))).collect();
-    bench.process().python = Some(Python { calls_main: true, lib_imports, ..Python::default() });
+    let file = |name: &str| {
+        library.join(if name == "pack" {
+            "pack/__init__.py".to_owned()
+        } else {
+            format!("{name}.py")
+        })
+    };
+    let lib_imports: BTreeMap<_, _> = names
+        .iter()
+        .map(|name| ((*name).to_owned(), file(name)))
+        .collect();
+    bench.process().python = Some(Python {
+        calls_main: true,
+        lib_imports,
+        ..Python::default()
+    });
     bench
 }
 
@@ -51,7 +63,10 @@ def main():
             pass
     return found
 ";
-    assert_eq!(with_library(source, &["shared"]).value(), json!(["lib.shared", "shared"]));
+    assert_eq!(
+        with_library(source, &["shared"]).value(),
+        json!(["lib.shared", "shared"])
+    );
     assert_eq!(with_library(source, &[]).value(), json!([]));
 }
 
@@ -59,7 +74,10 @@ def main():
 /// once.
 #[test]
 fn packages_are_found_by_every_name() {
-    for (folder, init) in [("whole", Some("VALUE = 6\nfrom . import part\n")), ("bare", None)] {
+    for (folder, init) in [
+        ("whole", Some("VALUE = 6\nfrom . import part\n")),
+        ("bare", None),
+    ] {
         for source in [
             format!("from lib.{folder} import part\n"),
             format!("import lib.{folder}.part\npart = lib.{folder}.part\n"),
@@ -76,16 +94,25 @@ fn packages_are_found_by_every_name() {
                     &format!("project/.ai/tools/lib/{folder}/part.py"),
                     "from ..shared import VALUE\nfrom .deeper import deep\n",
                 )
-                .file(&format!("project/.ai/tools/lib/{folder}/deeper/deep.py"), "VALUE = 7\n");
+                .file(
+                    &format!("project/.ai/tools/lib/{folder}/deeper/deep.py"),
+                    "VALUE = 7\n",
+                );
             let library = bench.root().join(".ai/tools/lib");
             let mut module = library.join(folder);
             if let Some(init) = init {
                 bench = bench.file(&format!("project/.ai/tools/lib/{folder}/__init__.py"), init);
                 module.push("__init__.py");
             }
-            let lib_imports =
-                BTreeMap::from([(folder.to_owned(), module), ("shared".to_owned(), library.join("shared.py"))]);
-            bench.process().python = Some(Python { calls_main: true, lib_imports, ..Python::default() });
+            let lib_imports = BTreeMap::from([
+                (folder.to_owned(), module),
+                ("shared".to_owned(), library.join("shared.py")),
+            ]);
+            bench.process().python = Some(Python {
+                calls_main: true,
+                lib_imports,
+                ..Python::default()
+            });
             assert_eq!(bench.value(), json!([1, 7, true, true]), "{source}");
         }
     }
@@ -103,11 +130,18 @@ def main():
             found.append(str(error))
     return found
 ";
-    let mut bench =
-        with_library(source, &["broken", "pack"]).file("project/.ai/tools/lib/broken.py", "import there_is_no_such\n");
+    let mut bench = with_library(source, &["broken", "pack"]).file(
+        "project/.ai/tools/lib/broken.py",
+        "import there_is_no_such\n",
+    );
     let missing = "No module named 'there_is_no_such'";
     assert_eq!(
         bench.value(),
-        json!([missing, missing, "No module named 'pack.nothing'", "No module named 'lib.pack.nothing'"])
+        json!([
+            missing,
+            missing,
+            "No module named 'pack.nothing'",
+            "No module named 'lib.pack.nothing'"
+        ])
     );
 }

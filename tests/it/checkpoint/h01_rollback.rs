@@ -8,7 +8,10 @@ use crate::repository_guard::Guard;
 fn h1_dirty_work_survives_a_roll_back() {
     let project = dirty();
     let guard = Guard::of(&project);
-    let ran = exec(&project, "echo four >> c.txt; echo new > n.txt; rm d.txt; exit 3");
+    let ran = exec(
+        &project,
+        "echo four >> c.txt; echo new > n.txt; rm d.txt; exit 3",
+    );
     assert_eq!(told(&project, &ran), rolled_back(3, 2, 1));
     guard.rolled_back(&["c.txt", "d.txt"]);
 }
@@ -28,7 +31,10 @@ fn h1_dirty_files_that_the_step_itself_changed_are_as_the_user_left_them() {
 fn h1_dirty_files_that_the_step_deleted_are_back() {
     let project = dirty();
     let guard = Guard::of(&project);
-    let ran = exec(&project, "rm a.txt b.txt p.txt u.txt announced.txt x.sh; exit 3");
+    let ran = exec(
+        &project,
+        "rm a.txt b.txt p.txt u.txt announced.txt x.sh; exit 3",
+    );
     assert_eq!(told(&project, &ran), rolled_back(6, 0, 17));
     guard.rolled_back(&["a.txt", "b.txt", "p.txt", "u.txt", "announced.txt", "x.sh"]);
 }
@@ -37,7 +43,10 @@ fn h1_dirty_files_that_the_step_deleted_are_back() {
 fn h1_what_the_step_staged_is_unstaged_again() {
     let project = dirty();
     let guard = Guard::of(&project);
-    let ran = exec(&project, "echo four >> c.txt; echo new > n.txt; git rm --quiet d.txt; git add --all; exit 3");
+    let ran = exec(
+        &project,
+        "echo four >> c.txt; echo new > n.txt; git rm --quiet d.txt; git add --all; exit 3",
+    );
     assert_eq!(ran.code(), Some(3), "{ran}");
     guard.rolled_back(&["c.txt", "d.txt"]);
 }
@@ -55,7 +64,10 @@ fn h1_what_the_step_unstaged_is_staged_again() {
 fn h1_a_hard_reset_inside_the_step_loses_nothing() {
     let project = dirty();
     let guard = Guard::of(&project);
-    let ran = exec(&project, "git reset --quiet --hard; git clean --quiet --force -d; exit 3");
+    let ran = exec(
+        &project,
+        "git reset --quiet --hard; git clean --quiet --force -d; exit 3",
+    );
     assert_eq!(ran.code(), Some(3), "{ran}");
     guard.rolled_back(&["a.txt", "b.txt", "p.txt", "u.txt", "announced.txt", "x.sh"]);
 }

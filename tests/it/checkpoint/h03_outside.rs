@@ -14,7 +14,10 @@ fn beside_outside(project: TestProject) -> TestProject {
 
 #[test]
 fn h3_a_folder_that_became_a_link_to_outside_is_a_folder_again() {
-    let project = TestProject::new().file("d/b.txt", "inside\n").file("d/sub/deep.txt", "inside\n").committed();
+    let project = TestProject::new()
+        .file("d/b.txt", "inside\n")
+        .file("d/sub/deep.txt", "inside\n")
+        .committed();
     let project = beside_outside(project);
     let guard = Guard::of(&project);
     let ran = exec(&project, "rm -r d; ln -s ../outside d; exit 3");
@@ -27,7 +30,10 @@ fn h3_a_folder_that_became_a_link_to_outside_is_a_folder_again() {
 fn h3_a_link_to_an_absolute_place_is_not_followed() {
     let project = beside_outside(TestProject::new().file("d/b.txt", "inside\n").committed());
     let guard = Guard::of(&project);
-    let ran = exec(&project, "rm -r d; ln -s \"$(cd ../outside; pwd)\" d; exit 3");
+    let ran = exec(
+        &project,
+        "rm -r d; ln -s \"$(cd ../outside; pwd)\" d; exit 3",
+    );
     assert_eq!(told(&project, &ran), rolled_back(2, 0, 1));
     guard.rolled_back(&["d/b.txt"]);
 }
@@ -47,7 +53,10 @@ fn h3_a_link_of_the_user_is_a_link_again() {
     project.bash("mkdir ../outside; echo outside > ../outside/b.txt; ln -s ../outside d; ln -s ../outside/b.txt b.txt");
     let project = project.committed();
     let guard = Guard::of(&project);
-    let ran = exec(&project, "rm d b.txt; mkdir d; echo inside > d/b.txt; echo inside > b.txt; exit 3");
+    let ran = exec(
+        &project,
+        "rm d b.txt; mkdir d; echo inside > d/b.txt; echo inside > b.txt; exit 3",
+    );
     assert_eq!(ran.code(), Some(3), "{ran}");
     guard.rolled_back(&["d", "b.txt"]);
 }

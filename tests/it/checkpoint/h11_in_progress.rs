@@ -22,11 +22,29 @@ fn is_refused(project: &TestProject, begin: &str, expected: (&str, &str, &str)) 
     let state = states(project);
     let guard = Guard::of(project);
     let (code, message, suggestion) = expected;
-    assert_eq!(told(project, &exec(project, "touch ran; echo tool > a.txt")), refused(code, message, suggestion));
-    let explicit = ["--format", "json", "exec", "--checkpoint", "explicit", "--", "touch", "ran"];
-    assert_eq!(told(project, &project.piton(explicit)), refused(code, message, suggestion));
     assert_eq!(
-        told(project, &project.piton(["--format", "json", "checkpoint", "--all"])),
+        told(project, &exec(project, "touch ran; echo tool > a.txt")),
+        refused(code, message, suggestion)
+    );
+    let explicit = [
+        "--format",
+        "json",
+        "exec",
+        "--checkpoint",
+        "explicit",
+        "--",
+        "touch",
+        "ran",
+    ];
+    assert_eq!(
+        told(project, &project.piton(explicit)),
+        refused(code, message, suggestion)
+    );
+    assert_eq!(
+        told(
+            project,
+            &project.piton(["--format", "json", "checkpoint", "--all"])
+        ),
         refused(code, message, suggestion)
     );
     assert_eq!(states(project), state);
@@ -36,14 +54,28 @@ fn is_refused(project: &TestProject, begin: &str, expected: (&str, &str, &str)) 
 /// The files in the git folder that record an operation in progress.
 fn states(project: &TestProject) -> Vec<(String, Vec<u8>)> {
     let git = project.root().join(".git");
-    let names =
-        ["MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "BISECT_START"];
+    let names = [
+        "MERGE_HEAD",
+        "MERGE_MSG",
+        "MERGE_MODE",
+        "CHERRY_PICK_HEAD",
+        "REVERT_HEAD",
+        "BISECT_LOG",
+        "BISECT_START",
+    ];
     let folders = ["rebase-merge", "rebase-apply", "sequencer"];
     let mut found: Vec<(String, Vec<u8>)> = Vec::new();
     for name in names.iter().chain(&folders) {
-        for entry in walkdir::WalkDir::new(git.join(name)).sort_by_file_name().into_iter().filter_map(Result::ok) {
+        for entry in walkdir::WalkDir::new(git.join(name))
+            .sort_by_file_name()
+            .into_iter()
+            .filter_map(Result::ok)
+        {
             if entry.file_type().is_file() {
-                found.push((entry.path().display().to_string(), fs::read(entry.path()).expect("a file")));
+                found.push((
+                    entry.path().display().to_string(),
+                    fs::read(entry.path()).expect("a file"),
+                ));
             }
         }
     }
@@ -56,7 +88,11 @@ const CODE: &str = "OPERATION_IN_PROGRESS";
 #[test]
 fn h11_a_merge_is_refused() {
     let way_out = "finish it with `git merge --continue` or leave it with `git merge --abort`";
-    is_refused(&diverged(), "git merge other", (CODE, "a merge is in progress", way_out));
+    is_refused(
+        &diverged(),
+        "git merge other",
+        (CODE, "a merge is in progress", way_out),
+    );
 }
 
 #[test]
@@ -64,19 +100,31 @@ fn h11_a_merge_without_conflicts_is_refused_as_well() {
     let project = diverged();
     project.bash("git checkout --quiet -b third HEAD~1; echo b > b.txt; git add b.txt; git commit --quiet --message b");
     let way_out = "finish it with `git merge --continue` or leave it with `git merge --abort`";
-    is_refused(&project, "git merge --no-commit other", (CODE, "a merge is in progress", way_out));
+    is_refused(
+        &project,
+        "git merge --no-commit other",
+        (CODE, "a merge is in progress", way_out),
+    );
 }
 
 #[test]
 fn h11_a_rebase_is_refused() {
     let way_out = "finish it with `git rebase --continue` or leave it with `git rebase --abort`";
-    is_refused(&diverged(), "git rebase other", (CODE, "a rebase is in progress", way_out));
+    is_refused(
+        &diverged(),
+        "git rebase other",
+        (CODE, "a rebase is in progress", way_out),
+    );
 }
 
 #[test]
 fn h11_a_rebase_by_patches_is_refused() {
     let way_out = "finish it with `git rebase --continue` or leave it with `git rebase --abort`";
-    is_refused(&diverged(), "git rebase --apply other", (CODE, "a rebase is in progress", way_out));
+    is_refused(
+        &diverged(),
+        "git rebase --apply other",
+        (CODE, "a rebase is in progress", way_out),
+    );
 }
 
 #[test]
@@ -89,8 +137,13 @@ fn h11_an_interactive_rebase_that_stopped_to_edit_is_refused() {
 
 #[test]
 fn h11_a_cherry_pick_is_refused() {
-    let way_out = "finish it with `git cherry-pick --continue` or leave it with `git cherry-pick --abort`";
-    is_refused(&diverged(), "git cherry-pick other", (CODE, "a cherry-pick is in progress", way_out));
+    let way_out =
+        "finish it with `git cherry-pick --continue` or leave it with `git cherry-pick --abort`";
+    is_refused(
+        &diverged(),
+        "git cherry-pick other",
+        (CODE, "a cherry-pick is in progress", way_out),
+    );
 }
 
 #[test]
@@ -98,20 +151,32 @@ fn h11_a_revert_is_refused() {
     let project = diverged();
     project.bash("echo more > a.txt; git commit --quiet --all --message more");
     let way_out = "finish it with `git revert --continue` or leave it with `git revert --abort`";
-    is_refused(&project, "git revert HEAD~1", (CODE, "a revert is in progress", way_out));
+    is_refused(
+        &project,
+        "git revert HEAD~1",
+        (CODE, "a revert is in progress", way_out),
+    );
 }
 
 #[test]
 fn h11_a_bisect_is_refused() {
     let way_out = "leave it with `git bisect reset`";
-    is_refused(&diverged(), "git bisect start", (CODE, "a bisect is in progress", way_out));
+    is_refused(
+        &diverged(),
+        "git bisect start",
+        (CODE, "a bisect is in progress", way_out),
+    );
 }
 
 #[test]
 fn h11_a_mailbox_is_refused() {
     let way_out = "finish it with `git am --continue` or leave it with `git am --abort`";
     let begin = "git format-patch --stdout main..other > ../tmp/mail; git am ../tmp/mail";
-    is_refused(&diverged(), begin, (CODE, "`git am` is in progress", way_out));
+    is_refused(
+        &diverged(),
+        begin,
+        (CODE, "`git am` is in progress", way_out),
+    );
 }
 
 #[test]
@@ -139,7 +204,10 @@ fn h11_a_merge_that_the_tool_begins_is_not_committed_over() {
     assert_eq!(code, Some(1), "{last}");
     assert_eq!(last["steps"][0]["checkpoint"]["status"], "failed", "{last}");
     assert_eq!(last["error"]["code"], CODE, "{last}");
-    assert_eq!(project.git(["log", "--format=%s", "--max-count=1"]), "ours\n");
+    assert_eq!(
+        project.git(["log", "--format=%s", "--max-count=1"]),
+        "ours\n"
+    );
     assert!(project.root().join(".git/MERGE_HEAD").exists());
     project.git(["merge", "--abort"]);
     project.assert_clean();

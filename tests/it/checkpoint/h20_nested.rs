@@ -32,15 +32,22 @@ fn h20_a_nested_repository_is_neither_recorded_nor_touched() {
     let ran = exec(&project, "echo tool > a.txt; exit 3");
     assert_eq!(told(&project, &ran), rolled_back(1, 1, 1));
     guard.rolled_back(&["a.txt"]);
-    assert_eq!(project.git(["rev-list", "--all", "--objects", "--", "vendor"]), "");
+    assert_eq!(
+        project.git(["rev-list", "--all", "--objects", "--", "vendor"]),
+        ""
+    );
 }
 
 #[test]
 fn h20_a_step_beside_a_nested_repository_is_committed_without_it() {
     let project = project();
-    project.bash("git init --quiet vendor/x; git init --quiet vendor/unborn; echo v > vendor/x/v.txt");
+    project
+        .bash("git init --quiet vendor/x; git init --quiet vendor/unborn; echo v > vendor/x/v.txt");
     let guard = Guard::of(&project);
-    let ran = exec(&project, "echo tool > a.txt; echo tool > vendor/list.txt; echo tool > vendor/x/v.txt");
+    let ran = exec(
+        &project,
+        "echo tool > a.txt; echo tool > vendor/list.txt; echo tool > vendor/x/v.txt",
+    );
     assert_eq!(told(&project, &ran), committed(2, 2, 1));
     project.bash("echo v > vendor/x/v.txt");
     guard.committed_but(&["a.txt", "vendor/list.txt"], &["vendor/x/v.txt"]);
@@ -49,10 +56,16 @@ fn h20_a_step_beside_a_nested_repository_is_committed_without_it() {
 #[test]
 fn h20_a_repository_that_the_step_clones_is_reported_and_not_deleted() {
     let project = project();
-    let ran =
-        exec(&project, "git clone --quiet . vendor/clone; git init --quiet vendor/unborn; echo tool > a.txt; exit 3");
+    let ran = exec(
+        &project,
+        "git clone --quiet . vendor/clone; git init --quiet vendor/unborn; echo tool > a.txt; exit 3",
+    );
     assert_eq!(told(&project, &ran), rolled_back(1, 1, 1));
-    assert!(ran.stdout().contains(r#""not_captured":["vendor/clone","vendor/unborn"]"#), "{ran}");
+    assert!(
+        ran.stdout()
+            .contains(r#""not_captured":["vendor/clone","vendor/unborn"]"#),
+        "{ran}"
+    );
     assert_eq!(project.read("vendor/clone/a.txt"), "one\n");
     assert_eq!(project.read("a.txt"), "one\n");
     project.git(["fsck", "--strict"]);
@@ -64,27 +77,42 @@ fn h20_a_moved_submodule_is_committed() {
     let guard = Guard::of(&project);
     let ran = exec(&project, "git -C sub checkout --quiet HEAD~1");
     assert_eq!(told(&project, &ran), committed(1, 0, 0));
-    assert_eq!(project.git(["rev-parse", "HEAD:sub"]), project.git(["-C", "sub", "rev-parse", "HEAD"]));
+    assert_eq!(
+        project.git(["rev-parse", "HEAD:sub"]),
+        project.git(["-C", "sub", "rev-parse", "HEAD"])
+    );
     assert_eq!(project.git(["status", "--porcelain"]), "");
     guard.committed_but(&["sub"], &["sub"]);
 }
 
 #[test]
-fn h20_a_moved_submodule_is_not_moved_back_and_that_is_told() {
+fn h20_a_moved_submodule_is_not_moved_back_and_that_is_reported() {
     let project = with_submodule();
-    let ran = exec(&project, "git -C sub checkout --quiet HEAD~1; echo tool > a.txt; exit 3");
+    let ran = exec(
+        &project,
+        "git -C sub checkout --quiet HEAD~1; echo tool > a.txt; exit 3",
+    );
     assert_eq!(ran.code(), Some(3), "{ran}");
     assert_eq!(project.read("a.txt"), "one\n");
     assert_eq!(project.read("sub/s.txt"), "one\n");
     assert_eq!(project.git(["status", "--porcelain"]), " M sub\n");
-    assert!(ran.stdout().contains(r#""kept":[],"repositories":["sub"]"#), "{ran}");
-    let ran = project.piton(["exec", "--", "bash", "-c", "git -C sub checkout --quiet main; exit 3"]);
+    assert!(
+        ran.stdout().contains(r#""kept":[],"repositories":["sub"]"#),
+        "{ran}"
+    );
+    let ran = project.piton([
+        "exec",
+        "--",
+        "bash",
+        "-c",
+        "git -C sub checkout --quiet main; exit 3",
+    ]);
     assert_eq!(
         ran.stderr().lines().take(2).collect::<Vec<_>>(),
         [
             "✗ rolled back 0 files",
-            "warning: left where they are, because they are repositories of their own: `sub`; \
-             `git submodule update` checks out the commits that the index names",
+            "warning: left alone, because they are nested repositories: `sub`; \
+             `git submodule update` checks out the commits in the index",
         ]
     );
 }
@@ -130,17 +158,29 @@ fn h20_a_submodule_that_is_not_checked_out_is_left_alone() {
 }
 
 #[test]
-fn h20_tracked_files_in_a_folder_that_the_step_made_a_repository_are_left_alone() {
-    let project = TestProject::new().file("a.txt", "one\n").file("d/b.txt", "one\n").committed();
-    let ran = exec(&project, "git init --quiet d; echo tool > d/b.txt; echo tool > a.txt; exit 3");
-    assert_eq!(told(&project, &ran), rolled_back(1, 1, 1));
-    assert_eq!((project.read("a.txt"), project.read("d/b.txt")), ("one\n".to_owned(), "tool\n".to_owned()));
+fn h20_tracked_files_in_a_folder_that_the_step_made_a_repository_are_restored() {
+    let project = TestProject::new()
+        .file("a.txt", "one\n")
+        .file("d/b.txt", "one\n")
+        .committed();
+    let ran = exec(
+        &project,
+        "git init --quiet d; echo tool > d/b.txt; echo tool > a.txt; exit 3",
+    );
+    assert_eq!(told(&project, &ran), rolled_back(2, 2, 2));
+    assert_eq!(
+        (project.read("a.txt"), project.read("d/b.txt")),
+        ("one\n".to_owned(), "one\n".to_owned())
+    );
+    assert!(project.root().join("d/.git/HEAD").exists(), "it stays");
 }
 
 #[test]
 fn h20_a_linked_worktree_inside_the_work_tree_is_left_alone() {
     let project = project();
-    project.bash("git worktree add --quiet inner; echo dirty >> inner/a.txt; echo untracked > inner/u.txt");
+    project.bash(
+        "git worktree add --quiet inner; echo dirty >> inner/a.txt; echo untracked > inner/u.txt",
+    );
     let guard = Guard::of(&project);
     let ran = exec(&project, "echo tool > a.txt; exit 3");
     assert_eq!(told(&project, &ran), rolled_back(1, 1, 1));

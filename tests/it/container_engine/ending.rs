@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Engine, assert_nothing_left, container, run};
 use crate::harness::TestProject;
-use crate::tool_run::{last, processes_with, until};
+use crate::tool_run::{processes_with, until};
 
 /// A tool that writes a file and then sleeps, ignoring SIGTERM.
 fn sleeper(engine: &Engine, more: &str) -> TestProject {
@@ -19,9 +19,23 @@ fn sleeper(engine: &Engine, more: &str) -> TestProject {
 
 /// Starts piton and waits until the tool has written its file.
 fn begun(project: &TestProject) -> Child {
-    let mut command = project.command(["tool", "run", "sleep", "--checkpoint", "auto", "--format", "json"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("piton starts");
-    until("the tool has begun", || project.root().join("half.txt").exists());
+    let mut command = project.command([
+        "tool",
+        "run",
+        "sleep",
+        "--checkpoint",
+        "auto",
+        "--format",
+        "json",
+    ]);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("piton starts");
+    until("the tool has begun", || {
+        project.root().join("half.txt").exists()
+    });
     child
 }
 
@@ -35,7 +49,11 @@ fn a_container_over_its_time_limit_is_ended_and_rolled_back() {
     let engine = Engine::start();
     let project = sleeper(&engine, "timeout: 2\n");
     let (ran, result) = run(&project, &["sleep", "--checkpoint", "auto"]);
-    assert_eq!((ran.code(), &result["code"]), (Some(1), &json!("TIMED_OUT")), "{ran}");
+    assert_eq!(
+        (ran.code(), &result["code"]),
+        (Some(1), &json!("TIMED_OUT")),
+        "{ran}"
+    );
     assert_eq!(result["checkpoint"]["status"], "rolled_back", "{ran}");
     assert_nothing_left(&engine, &project);
     project.assert_clean();
@@ -49,7 +67,11 @@ fn ctrl_c_ends_it() {
     assert_eq!(engine.containers().len(), 1);
     send(child.id(), Signal::INT);
     let ran = project.ran(child.wait_with_output().expect("piton ends"));
-    assert_eq!((ran.code(), &last(&ran)["code"]), (Some(130), &json!("INTERRUPTED")), "{ran}");
+    assert_eq!(
+        (ran.code(), &ran.last_json()["code"]),
+        (Some(130), &json!("INTERRUPTED")),
+        "{ran}"
+    );
     assert_nothing_left(&engine, &project);
     project.assert_clean();
 }
@@ -76,14 +98,24 @@ fn when_every_process_is_killed_the_next_command_ends_the_container() {
     let mut child = begun(&project);
     let folder = project.root();
     let below = |parent: u32| -> Vec<u32> {
-        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap_or_default();
-        children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"))
+            .unwrap_or_default();
+        children
+            .split_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .collect()
     };
     // Kill the supervisors first, which would notice the death of the others.
-    let supervisors: Vec<u32> =
-        below(child.id()).into_iter().filter(|pid| processes_with("__supervise").contains(pid)).collect();
+    let supervisors: Vec<u32> = below(child.id())
+        .into_iter()
+        .filter(|pid| processes_with("__supervise").contains(pid))
+        .collect();
     let workers: Vec<u32> = supervisors.iter().flat_map(|pid| below(*pid)).collect();
-    assert!(!workers.is_empty(), "{supervisors:?} in {}", folder.display());
+    assert!(
+        !workers.is_empty(),
+        "{supervisors:?} in {}",
+        folder.display()
+    );
     for pid in supervisors.iter().chain(&workers).chain([&child.id()]) {
         send(*pid, Signal::STOP);
     }
@@ -101,8 +133,24 @@ fn when_every_process_is_killed_the_next_command_ends_the_container() {
 #[test]
 fn a_container_that_piton_did_not_start_is_left_alone() {
     let engine = Engine::start();
-    engine.podman(&["run", "--detach", "--network", "none", "--name", "mine", "alpine:3", "sleep", "1000"]);
-    let project = container(engine.project(), "hi", "image: alpine:3\ncommand: [echo, hi]", "").committed();
+    engine.podman(&[
+        "run",
+        "--detach",
+        "--network",
+        "none",
+        "--name",
+        "mine",
+        "alpine:3",
+        "sleep",
+        "1000",
+    ]);
+    let project = container(
+        engine.project(),
+        "hi",
+        "image: alpine:3\ncommand: [echo, hi]",
+        "",
+    )
+    .committed();
     assert_eq!(run(&project, &["hi"]).0.code(), Some(0));
     assert_eq!(engine.containers(), ["mine"]);
 }

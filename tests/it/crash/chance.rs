@@ -41,17 +41,31 @@ impl Dice {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "how many rounds `scripts/torture` asks for")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how many rounds `scripts/torture` asks for"
+)]
 pub(crate) fn asked(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
+    std::env::var(variable).ok().map(|text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is a number"))
+    })
 }
 
 /// Adds to a count that `scripts/torture` prints at the end, if it asks for counts.
-#[expect(clippy::disallowed_methods, reason = "where `scripts/torture` collects its counts")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "where `scripts/torture` collects its counts"
+)]
 pub(crate) fn tally(set: &str, number: u64) {
     if let Some(file) = std::env::var_os("PITON_TORTURE_COUNTS") {
-        let mut file = OpenOptions::new().append(true).create(true).open(file).expect("the file of counts");
-        file.write_all(format!("{number} {set}\n").as_bytes()).expect("a count");
+        let mut file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(file)
+            .expect("the file of counts");
+        file.write_all(format!("{number} {set}\n").as_bytes())
+            .expect("a count");
     }
 }
 
@@ -60,15 +74,24 @@ fn strike(scene: &Scene, arguments: &[&str], longest: Duration, dice: &mut Dice)
     if asked("PITON_TORTURE_STRACE").is_some() && dice.roll(3) != 0 {
         let call = CALLS[usize::try_from(dice.roll(CALLS.len() as u64)).expect("a small number")];
         let inject = format!("inject={call}:signal=KILL:when={}", 1 + dice.roll(60));
-        let mut command = scene.project.command_under("strace", ["-qq", "-o", "/dev/null", "-e", inject.as_str()]);
-        command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut command = scene
+            .project
+            .command_under("strace", ["-qq", "-o", "/dev/null", "-e", inject.as_str()]);
+        command
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         command.status().expect("strace starts");
         return inject;
     }
     let longest = u64::try_from(longest.as_micros()).expect("a short time");
     let moment = Duration::from_micros(dice.roll(longest.max(1)));
     let mut command = scene.project.command(arguments);
-    let mut piton = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("piton starts");
+    let mut piton = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("piton starts");
     sleep(moment);
     piton.kill().expect("a process to kill");
     piton.wait().expect("piton ends");
@@ -85,7 +108,10 @@ fn kill_at_random(arguments: &[&str], rounds: u64, mut dice: Dice) {
     let pictures: [Picture; 2] = [before, scene.picture()];
     for round in 0..rounds {
         scene.reset();
-        let mut told = format!("round {round}: {}", strike(&scene, arguments, longest, &mut dice));
+        let mut told = format!(
+            "round {round}: {}",
+            strike(&scene, arguments, longest, &mut dice)
+        );
         if dice.roll(2) == 0 {
             told.push_str(", the recovery ");
             told.push_str(&strike(&scene, &["recover"], longest / 2, &mut dice));
@@ -93,7 +119,10 @@ fn kill_at_random(arguments: &[&str], rounds: u64, mut dice: Dice) {
         let ran = scene.project.piton(["recover"]);
         assert_eq!(ran.code(), Some(0), "{told}: {ran}");
         let picture = scene.picture();
-        assert!(pictures.contains(&picture), "{told}: {ran}\nfound {picture:?}\nexpected one of {pictures:#?}");
+        assert!(
+            pictures.contains(&picture),
+            "{told}: {ran}\nfound {picture:?}\nexpected one of {pictures:#?}"
+        );
         if scene.project.root().join(".git/piton/lock").exists() {
             scene.assert_sound(&told, &picture);
         }
@@ -107,5 +136,9 @@ fn killed_at_any_moment_a_step_is_there_or_not() {
     let rounds = asked("PITON_TORTURE_ROUNDS").unwrap_or(8);
     let seed = asked("PITON_TORTURE_SEED").unwrap_or(20_260_101);
     kill_at_random(&["exec", "--", "bash", "-c", WORK], rounds, Dice(seed));
-    kill_at_random(&["exec", "--", "bash", "-c", "eval \"$0\"; exit 3", WORK], rounds, Dice(seed + 1));
+    kill_at_random(
+        &["exec", "--", "bash", "-c", "eval \"$0\"; exit 3", WORK],
+        rounds,
+        Dice(seed + 1),
+    );
 }

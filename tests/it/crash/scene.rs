@@ -42,8 +42,9 @@ pub(crate) enum Mask {
 impl Scene {
     pub(crate) fn new() -> Self {
         let broken = format!("{WORK}; exit 3");
-        let project = TestProject::new().tool("work", "mutates_state: true", WORK);
-        Self::of(project.tool("broken", "mutates_state: true", &broken))
+        let project =
+            TestProject::new().tool("work", "mutates_state: true\nisolation: trusted", WORK);
+        Self::of(project.tool("broken", "mutates_state: true\nisolation: trusted", &broken))
     }
 
     /// Like [`Self::new`], with other items.
@@ -71,9 +72,11 @@ impl Scene {
 
     /// Restores the saved copy.
     pub(crate) fn reset(&self) {
-        self.project.bash("cd ..; rm -rf project; cp -a saved project; echo outside > home/outside.txt");
+        self.project
+            .bash("cd ..; rm -rf project; cp -a saved project; echo outside > home/outside.txt");
         // The copies have new inode change times, so the heartbeat of the lock must be renewed too.
-        self.project.bash("if [ -e .git/piton/lock ]; then touch .git/piton/lock; fi");
+        self.project
+            .bash("if [ -e .git/piton/lock ]; then touch .git/piton/lock; fi");
     }
 
     /// What a user sees.
@@ -82,24 +85,41 @@ impl Scene {
         let mut files = BTreeMap::new();
         let walk = walkdir::WalkDir::new(&root).min_depth(1).into_iter();
         for entry in walk
-            .filter_entry(|entry| entry.file_name() != ".git" && !entry.path().ends_with(".ai/outputs"))
+            .filter_entry(|entry| {
+                entry.file_name() != ".git" && !entry.path().ends_with(".ai/outputs")
+            })
             .map(|entry| entry.expect("an entry"))
         {
-            let name = entry.path().strip_prefix(&root).expect("below").to_string_lossy().into_owned();
-            let mode = fs::symlink_metadata(entry.path()).expect("metadata").permissions().mode();
+            let name = entry
+                .path()
+                .strip_prefix(&root)
+                .expect("below")
+                .to_string_lossy()
+                .into_owned();
+            let mode = fs::symlink_metadata(entry.path())
+                .expect("metadata")
+                .permissions()
+                .mode();
             let content = match entry.file_type() {
                 kind if kind.is_dir() => format!("{mode:o} folder"),
                 kind if kind.is_symlink() => {
                     let target = fs::read_link(entry.path()).expect("a link");
                     format!("link to {}", target.as_os_str().as_bytes().escape_ascii())
                 }
-                _ => format!("{mode:o} {}", fs::read(entry.path()).expect("a file").escape_ascii()),
+                _ => format!(
+                    "{mode:o} {}",
+                    fs::read(entry.path()).expect("a file").escape_ascii()
+                ),
             };
             files.insert(name, content);
         }
-        let outside = fs::read_to_string(self.project.home().join("outside.txt")).expect("a file outside");
+        let outside =
+            fs::read_to_string(self.project.home().join("outside.txt")).expect("a file outside");
         files.insert("(outside)".to_owned(), outside);
-        Picture { files, git: self.ask_git() }
+        Picture {
+            files,
+            git: self.ask_git(),
+        }
     }
 
     fn ask_git(&self) -> String {
@@ -108,7 +128,8 @@ impl Scene {
         // ids of other runs.
         const QUESTIONS: &str = "cat .git/HEAD; git log --format='%T %s' | sed '/by .stamp.$/s/^[0-9a-f]* //; s/ merge run [0-9a-z]* / merge run RUN /'; git ls-files --stage; git status --porcelain=v2";
         let answers = self.project.root().with_file_name("tmp").join("answers");
-        self.project.bash(&format!("({QUESTIONS}) > '{}'", answers.display()));
+        self.project
+            .bash(&format!("({QUESTIONS}) > '{}'", answers.display()));
         fs::read_to_string(&answers).expect("the answers of git")
     }
 
@@ -119,15 +140,26 @@ impl Scene {
         let mut journals: Vec<(String, Vec<u8>)> = walkdir::WalkDir::new(runs)
             .into_iter()
             .filter_map(|entry| entry.ok().filter(|entry| entry.file_type().is_file()))
-            .map(|entry| (entry.path().display().to_string(), fs::read(entry.path()).expect("a journal")))
+            .map(|entry| {
+                (
+                    entry.path().display().to_string(),
+                    fs::read(entry.path()).expect("a journal"),
+                )
+            })
             .collect();
         journals.sort();
-        journals.iter().fold(refs, |text, (name, bytes)| format!("{text}{name}\n{}", String::from_utf8_lossy(bytes)))
+        journals.iter().fold(refs, |text, (name, bytes)| {
+            format!("{text}{name}\n{}", String::from_utf8_lossy(bytes))
+        })
     }
 
     /// Runs piton with an armed failpoint.
     pub(crate) fn armed(&self, arguments: &[&str], place: &str) -> Output {
-        self.project.command(arguments).env("PITON_FAILPOINT", place).output().expect("piton starts")
+        self.project
+            .command(arguments)
+            .env("PITON_FAILPOINT", place)
+            .output()
+            .expect("piton starts")
     }
 
     /// Checks what must hold whenever piton is not running: no locks, all objects and journals
@@ -144,26 +176,36 @@ impl Scene {
             .map(|entry| entry.expect("an entry").into_path())
             .filter(|path| {
                 // This file always exists: processes take an `flock` on it.
-                let is_lock =
-                    path.extension().is_some_and(|end| end == "lock") && !path.ends_with("piton/worktrees.lock");
-                is_lock || path.ends_with("index-lock") || path.display().to_string().contains(".piton-tmp-")
+                let is_lock = path.extension().is_some_and(|end| end == "lock")
+                    && !path.ends_with("piton/worktrees.lock");
+                is_lock
+                    || path.ends_with("index-lock")
+                    || path.display().to_string().contains(".piton-tmp-")
             })
             .map(|path| path.display().to_string())
             .collect();
         assert!(locks.is_empty(), "{told}: left behind {locks:?}");
         assert_eq!(
-            fs::metadata(left.join("piton/lock")).expect("the lock").len(),
+            fs::metadata(left.join("piton/lock"))
+                .expect("the lock")
+                .len(),
             0,
             "{told}: the lock still names a holder"
         );
-        let own = [self.project.root().join(".ai/outputs"), self.project.root().with_file_name("tmp")];
+        let own = [
+            self.project.root().join(".ai/outputs"),
+            self.project.root().with_file_name("tmp"),
+        ];
         for file in own.iter().flat_map(walkdir::WalkDir::new).flatten() {
             let name = file.file_name().to_string_lossy();
             let is_left = name.starts_with(".unfinished") || name.starts_with("piton-home-");
             assert!(!is_left, "{told}: left behind {}", file.path().display());
             if name.starts_with("output_") {
                 let saved = fs::read_to_string(file.path()).expect("an output");
-                assert!(serde_json::from_str::<serde_json::Value>(&saved).is_ok(), "{told}: half an output: {saved}");
+                assert!(
+                    serde_json::from_str::<serde_json::Value>(&saved).is_ok(),
+                    "{told}: half an output: {saved}"
+                );
             }
         }
         self.project.git(["fsck", "--full", "--strict"]);
@@ -180,18 +222,31 @@ impl Scene {
                 read => read.unwrap_or_else(|err| panic!("{told}: {err}")),
             };
             assert_eq!(contents.torn, None, "{told}: a torn line stayed");
-            piton::journal::verify(&contents.records, run).unwrap_or_else(|found| panic!("{told}: {found:?}"));
+            piton::journal::verify(&contents.records, run)
+                .unwrap_or_else(|found| panic!("{told}: {found:?}"));
         }
         let hidden = self.hidden();
         let again = self.project.piton(["recover"]);
-        assert!(again.stderr().contains("nothing was cut off"), "{told}: the second recovery did something:\n{again}");
-        assert_eq!(&self.picture().masked(mask), picture, "{told}: the second recovery changed something");
-        assert_eq!(self.hidden(), hidden, "{told}: the second recovery changed something");
+        assert!(
+            again.stderr().contains("there is no interrupted run"),
+            "{told}: the second recovery did something:\n{again}"
+        );
+        assert_eq!(
+            &self.picture().masked(mask),
+            picture,
+            "{told}: the second recovery changed something"
+        );
+        assert_eq!(
+            self.hidden(),
+            hidden,
+            "{told}: the second recovery changed something"
+        );
     }
 
     /// Checks that the user can continue to work.
     pub(crate) fn assert_usable(&self) {
-        self.project.bash("echo probe > probe.txt; git add probe.txt; git commit -qm probe -- probe.txt");
+        self.project
+            .bash("echo probe > probe.txt; git add probe.txt; git commit -qm probe -- probe.txt");
     }
 }
 
@@ -202,7 +257,9 @@ impl Picture {
             let pattern = r"\d{4}-\d\d-\d\dT[0-9:.]+Z|\b[0-9a-f]{64}\b|\b[0-9a-f]{40}\b";
             let pattern = regex::Regex::new(pattern).expect("a pattern");
             let mask = |text: &str| pattern.replace_all(text, "[MASKED]").into_owned();
-            self.files.values_mut().for_each(|content| *content = mask(content));
+            self.files
+                .values_mut()
+                .for_each(|content| *content = mask(content));
             self.git = mask(&self.git);
         }
         self
@@ -211,7 +268,8 @@ impl Picture {
     /// What differs from the picture that was expected.
     pub(crate) fn difference(&self, expected: &Self) -> String {
         let mut text = String::new();
-        let names: std::collections::BTreeSet<&String> = self.files.keys().chain(expected.files.keys()).collect();
+        let names: std::collections::BTreeSet<&String> =
+            self.files.keys().chain(expected.files.keys()).collect();
         for name in names {
             let (found, wanted) = (self.files.get(name), expected.files.get(name));
             if found != wanted {
@@ -219,7 +277,11 @@ impl Picture {
             }
         }
         if self.git != expected.git {
-            let _ = writeln!(text, "  git: expected\n{}\n  found\n{}", expected.git, self.git);
+            let _ = writeln!(
+                text,
+                "  git: expected\n{}\n  found\n{}",
+                expected.git, self.git
+            );
         }
         text
     }

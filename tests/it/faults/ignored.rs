@@ -5,7 +5,10 @@ use crate::harness::TestProject;
 
 /// A tracked file that a later rule ignores, by itself and by its folder.
 fn ignoring() -> TestProject {
-    let project = TestProject::new().file("a.txt", "a\n").file("x.log", "log\n").file("out/y", "out\n");
+    let project = TestProject::new()
+        .file("a.txt", "a\n")
+        .file("x.log", "log\n")
+        .file("out/y", "out\n");
     project.bash("git add -A; git commit -qm start; printf '*.log\\nout/\\n' > .gitignore; git add .gitignore; git commit -qm rules");
     project
 }
@@ -13,8 +16,14 @@ fn ignoring() -> TestProject {
 const REMOVAL: [&str; 5] = ["exec", "--", "sh", "-c", "rm -r x.log out"];
 
 fn assert_back(project: &TestProject) {
-    assert_eq!(project.git(["ls-tree", "-r", "--name-only", "HEAD"]), ".gitignore\na.txt\nout/y\nx.log\n");
-    assert_eq!((project.read("x.log"), project.read("out/y")), ("log\n".to_owned(), "out\n".to_owned()));
+    assert_eq!(
+        project.git(["ls-tree", "-r", "--name-only", "HEAD"]),
+        ".gitignore\na.txt\nout/y\nx.log\n"
+    );
+    assert_eq!(
+        (project.read("x.log"), project.read("out/y")),
+        ("log\n".to_owned(), "out\n".to_owned())
+    );
     project.assert_clean();
 }
 
@@ -45,9 +54,13 @@ fn restoring_a_step_brings_tracked_ignored_files_back_into_the_branch() {
 
 #[test]
 fn a_failed_step_gives_tracked_ignored_files_back() {
-    for step in ["rm -r x.log out; exit 1", "git rm -rqf x.log out; exit 1", "echo 2 > x.log; echo 2 > out/y; exit 1"] {
+    for step in [
+        "rm -r x.log out; exit 1",
+        "git rm -rqf x.log out; exit 1",
+        "echo 2 > x.log; echo 2 > out/y; exit 1",
+    ] {
         let project = ignoring();
-        let failed = project.piton(["exec", "--", "sh", "-c", step]);
+        let failed = project.exec(step);
         assert_eq!(failed.code(), Some(1), "{step}: {failed}");
         assert_back(&project);
     }
@@ -56,7 +69,18 @@ fn a_failed_step_gives_tracked_ignored_files_back() {
 #[test]
 fn an_undo_of_an_uncommitted_removal_brings_tracked_ignored_files_back() {
     let project = ignoring();
-    run(&project, &["exec", "--checkpoint", "explicit", "--", "sh", "-c", "rm -r x.log out"]);
+    run(
+        &project,
+        &[
+            "exec",
+            "--checkpoint",
+            "explicit",
+            "--",
+            "sh",
+            "-c",
+            "rm -r x.log out",
+        ],
+    );
     run(&project, &["undo"]);
     assert_back(&project);
 }
@@ -70,16 +94,33 @@ fn an_undo_never_overwrites_an_ignored_file_that_the_user_made_since() {
     assert_eq!(refused.code(), Some(1), "{refused}");
     assert!(refused.stderr().contains("`x.log`"), "{refused}");
     assert_eq!(project.read("x.log"), "mine\n");
-    assert!(!project.root().join("out").exists(), "nothing else was written either");
+    assert!(
+        !project.root().join("out").exists(),
+        "nothing else was written either"
+    );
 }
 
 #[test]
 fn a_removal_that_the_user_committed_is_undone_on_disk() {
     let project = ignoring();
-    run(&project, &["exec", "--checkpoint", "explicit", "--", "sh", "-c", "rm -r x.log out"]);
+    run(
+        &project,
+        &[
+            "exec",
+            "--checkpoint",
+            "explicit",
+            "--",
+            "sh",
+            "-c",
+            "rm -r x.log out",
+        ],
+    );
     project.git(["commit", "--quiet", "--all", "--message", "removed"]);
     let undone = project.piton(["undo"]);
     assert_eq!(undone.code(), Some(0), "{undone}");
     assert!(!undone.stderr().contains("nothing to do"), "{undone}");
-    assert_eq!((project.read("x.log"), project.read("out/y")), ("log\n".to_owned(), "out\n".to_owned()));
+    assert_eq!(
+        (project.read("x.log"), project.read("out/y")),
+        ("log\n".to_owned(), "out\n".to_owned())
+    );
 }

@@ -17,8 +17,16 @@ fn lfs() -> TestProject {
 fn restore_and_show_give_the_bytes_that_were_on_disk() {
     for (project, file) in [(upper("*.up filter=up\n"), "a.up"), (lfs(), "a.bin")] {
         let root = project.root();
-        let first = exec_in(&project, &root, &format!("printf 'Two\\n' > {file}; echo New > new-{file}"));
-        let second = exec_in(&project, &root, &format!("printf 'Three\\n' > {file}; rm new-{file}"));
+        let first = exec_in(
+            &project,
+            &root,
+            &format!("printf 'Two\\n' > {file}; echo New > new-{file}"),
+        );
+        let second = exec_in(
+            &project,
+            &root,
+            &format!("printf 'Three\\n' > {file}; rm new-{file}"),
+        );
         let show = |what: &str| piton(&project, &["show", what]).stdout();
         assert_eq!(show(&format!("{file}@{first}")), "Two\n", "{file}");
         assert_eq!(show(&format!("{file}@{second}:before")), "Two\n", "{file}");
@@ -38,25 +46,38 @@ const SECRET: &str = "key = \"AKIA2OGYBAH6STMMNXWZ\"\n";
 
 fn refused(ran: &Ran, file: &str) {
     assert_eq!(ran.code(), Some(1), "{ran}");
-    assert!(ran.stderr().contains("SECRET_FOUND") && ran.stderr().contains(file), "{ran}");
+    assert!(
+        ran.stderr().contains("SECRET_FOUND") && ran.stderr().contains(file),
+        "{ran}"
+    );
     assert!(!ran.stderr().contains("AKIA2OGYBAH6STMMNXWZ"), "{ran}");
 }
 
 #[test]
-fn secrets_are_looked_for_in_the_content_and_not_only_in_the_pointer() {
+fn secrets_are_searched_in_the_content_and_not_only_in_the_pointer() {
     let project = lfs();
-    refused(&project.piton(["exec", "--", "sh", "-c", &format!("echo '{SECRET}' > keys.bin")]), "keys.bin");
+    refused(
+        &project.exec(&format!("echo '{SECRET}' > keys.bin")),
+        "keys.bin",
+    );
     assert_eq!(project.git(["rev-list", "--count", "HEAD"]), "1\n");
     project.bash("rm -f keys.bin");
     // One that was there before is no news.
-    project.bash(&format!("echo '{SECRET}' > old.bin; git add -A; git commit -qm by-hand"));
+    project.bash(&format!(
+        "echo '{SECRET}' > old.bin; git add -A; git commit -qm by-hand"
+    ));
     exec(&project, "echo more >> old.bin");
     // A filter that encrypts hides it in what git stores.
-    let project = TestProject::new().file(".gitattributes", "*.key filter=rot\n").committed();
+    let project = TestProject::new()
+        .file(".gitattributes", "*.key filter=rot\n")
+        .committed();
     project.bash(
         "git config filter.rot.clean 'tr A-Za-z N-ZA-Mn-za-m'; git config filter.rot.smudge 'tr A-Za-z N-ZA-Mn-za-m'",
     );
-    refused(&project.piton(["exec", "--", "sh", "-c", &format!("echo '{SECRET}' > my.key")]), "my.key");
+    refused(
+        &project.exec(&format!("echo '{SECRET}' > my.key")),
+        "my.key",
+    );
 }
 
 #[test]
@@ -73,7 +94,10 @@ fn a_filter_that_matches_no_changed_file_costs_no_process() {
     assert_eq!(traces(&project), 0);
     assert!(!trace.exists());
     project.assert_clean();
-    assert_eq!(project.git(["show", "--format=", "--name-only", "HEAD"]), "plain.txt\n");
+    assert_eq!(
+        project.git(["show", "--format=", "--name-only", "HEAD"]),
+        "plain.txt\n"
+    );
 }
 
 #[test]
@@ -82,12 +106,15 @@ fn a_changed_filter_is_noticed_after_exec_and_in_explicit_mode() {
         "git config filter.up.clean 'touch ../sprung; cat'; echo two > a.up",
         "echo 'touch ../sprung; cat' > clean.sh; echo two > a.up",
     ];
-    for (script, mode) in scripts.iter().flat_map(|script| [(script, "auto"), (script, "explicit")]) {
+    for (script, mode) in scripts
+        .iter()
+        .flat_map(|script| [(script, "auto"), (script, "explicit")])
+    {
         let project = TestProject::new()
             .file(".gitattributes", "*.up filter=up\n")
             .file("a.up", "one\n")
             .file("clean.sh", "cat\n")
-            .tool("sly", "mutates_state: true", script)
+            .tool("sly", "mutates_state: true\nisolation: trusted", script)
             .committed();
         project.bash("git config filter.up.clean 'sh ./clean.sh'");
         for command in [
@@ -95,9 +122,15 @@ fn a_changed_filter_is_noticed_after_exec_and_in_explicit_mode() {
             vec!["tool", "run", "sly", "--checkpoint", mode],
         ] {
             let ran = project.piton(&command);
-            assert!(ran.to_string().contains("FILTER_CHANGED"), "{command:?}: {ran}");
+            assert!(
+                ran.to_string().contains("FILTER_CHANGED"),
+                "{command:?}: {ran}"
+            );
             assert_eq!(ran.code(), Some(1), "{command:?}: {ran}");
-            assert!(!project.root().with_file_name("sprung").exists(), "{command:?}");
+            assert!(
+                !project.root().with_file_name("sprung").exists(),
+                "{command:?}"
+            );
             assert_eq!(project.git(["rev-list", "--count", "HEAD"]), "1\n");
             project
                 .bash("git config filter.up.clean 'sh ./clean.sh'; git checkout -q -- clean.sh a.up; rm -f ../sprung");

@@ -36,7 +36,11 @@ fn picture(project: &TestProject) -> String {
 
 fn survives(moved_on: &str, how: &str, here: bool) {
     let project = project();
-    let side = if here { project.root() } else { linked(&project, 1) };
+    let side = if here {
+        project.root()
+    } else {
+        linked(&project, 1)
+    };
     let script = "sed -i s/^five/FIVE/ a.txt; git commit -qam one; mkdir d; echo w > d/w.txt; rm c.txt; chmod +x b.txt";
     let run = exec(&project, &side, "work", script);
     project.bash(moved_on);
@@ -44,8 +48,9 @@ fn survives(moved_on: &str, how: &str, here: bool) {
         "sed -i s/^one/ONE/ a.txt; git add a.txt; sed -i s/^ten/TEN/ a.txt; echo u > u.txt; echo s > s.txt; git add s.txt
          cd ..; rm -rf saved; mkdir saved; cp -a project home saved",
     );
-    let reset =
-        || project.bash("cd ..; rm -rf project home; cp -a saved/project saved/home .; cd project; git status -s");
+    let reset = || {
+        project.bash("cd ..; rm -rf project home; cp -a saved/project saved/home .; cd project; git status -s")
+    };
     let before = picture(&project);
     assert_eq!(finish(&project, &run, how).code(), Some(0));
     let after = picture(&project);
@@ -54,7 +59,10 @@ fn survives(moved_on: &str, how: &str, here: bool) {
         for pass in 1.. {
             reset();
             let armed = format!("{place}:{pass}");
-            let output = project.command(["finish", &run, how]).env("PITON_FAILPOINT", &armed).output();
+            let output = project
+                .command(["finish", &run, how])
+                .env("PITON_FAILPOINT", &armed)
+                .output();
             if output.expect("piton starts").status.signal() != Some(9) {
                 break;
             }
@@ -62,7 +70,10 @@ fn survives(moved_on: &str, how: &str, here: bool) {
             let ran = project.piton(["recover"]);
             assert_eq!(ran.code(), Some(0), "{armed}: {ran}");
             let found = picture(&project);
-            assert!(found == before || found == after, "{armed}: {ran}\nfound {found}\nexpected {before}\nor {after}");
+            assert!(
+                found == before || found == after,
+                "{armed}: {ran}\nfound {found}\nexpected {before}\nor {after}"
+            );
             assert_sound(&project);
             let again = finish(&project, &run, how);
             assert!(matches!(again.code(), Some(0 | 2)), "{armed}: {again}");
@@ -84,7 +95,11 @@ fn a_fast_forward_survives_a_kill_at_every_place() {
 
 #[test]
 fn a_merge_survives_a_kill_at_every_place() {
-    survives("echo more > more.txt; git add more.txt; git commit -qm more", "--keep", false);
+    survives(
+        "echo more > more.txt; git add more.txt; git commit -qm more",
+        "--keep",
+        false,
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn several(project: &TestProject) -> String {
 }
 
 #[test]
-fn keep_only_closes_it() {
+fn keep_only_closes_the_run() {
     let project = project();
     let run = several(&project);
     let head = project.git(["rev-parse", "HEAD"]);
@@ -20,13 +20,19 @@ fn keep_only_closes_it() {
 }
 
 #[test]
-fn branch_makes_one_where_it_ended() {
+fn branch_creates_a_branch_where_the_run_ended() {
     let project = project();
     let run = several(&project);
     exec(&project, &project.root(), "later", "echo 4 >> b.txt");
     finished(&project, &run, "--branch");
-    assert_eq!(branches(&project), format!("refs/heads/main\nrefs/heads/piton/{run}\n"));
-    assert_eq!(project.git(["rev-parse", &format!("piton/{run}")]), project.git(["rev-parse", "HEAD~1"]));
+    assert_eq!(
+        branches(&project),
+        format!("refs/heads/main\nrefs/heads/piton/{run}\n")
+    );
+    assert_eq!(
+        project.git(["rev-parse", &format!("piton/{run}")]),
+        project.git(["rev-parse", "HEAD~1"])
+    );
 }
 
 #[test]
@@ -44,7 +50,10 @@ fn squash_makes_one_commit_and_touches_no_file() {
         project.git(["rev-parse", "HEAD^{tree}"]),
         project.git(["rev-parse", &format!("{}^{{tree}}", tip.trim())])
     );
-    assert_eq!(project.read(&format!(".git/piton/store/kept/{run}/steps")), tip);
+    assert_eq!(
+        project.read(&format!(".git/piton/store/kept/{run}/steps")),
+        tip
+    );
     // Nothing changed in the work tree, so the step to undo is the previous one.
     let subject = project.git(["log", "-1", "--format=%s"]);
     assert!(subject.starts_with("chore: "), "{subject}");
@@ -65,10 +74,15 @@ fn squash_works_from_the_first_commit_on() {
 fn what_is_not_the_newest_or_published_is_not_squashed() {
     let project = project();
     let run = several(&project);
-    project.bash("git init -q --bare ../remote; git remote add origin ../remote; git push -q origin main");
+    project.bash(
+        "git init -q --bare ../remote; git remote add origin ../remote; git push -q origin main",
+    );
     let ran = finish(&project, &run, "--squash");
     assert_eq!(ran.code(), Some(1), "{ran}");
-    assert!(ran.stderr().contains("published: `origin/main` has them"), "{ran}");
+    assert!(
+        ran.stderr().contains("pushed: `origin/main` has them"),
+        "{ran}"
+    );
     project.bash("git update-ref -d refs/remotes/origin/main; git commit -q --allow-empty -m mine");
     let ran = finish(&project, &run, "--squash");
     assert_eq!(ran.code(), Some(1), "{ran}");
@@ -80,14 +94,19 @@ fn what_is_not_the_newest_or_published_is_not_squashed() {
 }
 
 #[test]
-fn a_failed_run_brings_home_what_is_committed() {
+fn a_failed_run_is_merged_as_far_as_it_committed() {
     let project = project();
     let side = linked(&project, 1);
     let folder = side.to_string_lossy();
     let script = "echo 1 >> b.txt; git commit -qam one; exit 1";
-    let ran = project.piton(["-C", &folder, "--format", "json", "exec", "--", "sh", "-c", script]);
+    let ran = project.piton([
+        "-C", &folder, "--format", "json", "exec", "--", "sh", "-c", script,
+    ]);
     assert_eq!(ran.code(), Some(1), "{ran}");
-    let run = super::last(&ran)["run_id"].as_str().expect("a name").to_owned();
+    let run = ran.last_json()["run_id"]
+        .as_str()
+        .expect("a name")
+        .to_owned();
     let ran = finish(&project, &run, "--keep");
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert!(ran.stderr().contains("the run did not succeed"), "{ran}");
@@ -114,13 +133,16 @@ fn a_run_in_the_same_worktree_that_has_not_ended_keeps_it() {
     let run = exec(&project, &side, "work", "echo 1 >> b.txt");
     let folder = side.to_string_lossy();
     let mut other = project.command(["-C", &folder, "exec", "--", "sh", "-c", "echo 2 >> b.txt"]);
-    let killed = other.env("PITON_FAILPOINT", "tool-ended").output().expect("piton starts");
+    let killed = other
+        .env("PITON_FAILPOINT", "tool-ended")
+        .output()
+        .expect("piton starts");
     assert!(!killed.status.success());
     let ran = finish(&project, &run, "--branch");
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert!(ran.stderr().contains("has not ended"), "{ran}");
     let ran = project.piton(["-C", &folder, "recover"]);
-    assert!(ran.stderr().contains("1 file was put back"), "{ran}");
+    assert!(ran.stderr().contains("1 file was restored"), "{ran}");
 }
 
 #[test]

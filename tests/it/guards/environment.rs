@@ -69,8 +69,13 @@ fn h14_a_failing_command_is_rolled_back_here_and_nowhere_else() {
     let project = simple();
     let host = host(&project);
     let (before, of_host) = (Picture::of(&project), Picture::at(&project, &host));
-    exec_led_astray(&project, &host, &project.root(), "echo a > a.txt; git add a.txt; exit 1")
-        .assert_end("1 rolled_back COMMAND_FAILED");
+    exec_led_astray(
+        &project,
+        &host,
+        &project.root(),
+        "echo a > a.txt; git add a.txt; exit 1",
+    )
+    .assert_end("1 rolled_back COMMAND_FAILED");
     before.assert_same(&project);
     of_host.assert_same(&project);
 }
@@ -87,14 +92,24 @@ fn h14_the_same_holds_in_a_linked_worktree() {
     made.assert_end("0 committed -");
     of_host.assert_same(&project);
     let now = Picture::of(&project);
-    assert_eq!((&now.files, &now.staged, &now.status), (&before.files, &before.staged, &before.status));
+    assert_eq!(
+        (&now.files, &now.staged, &now.status),
+        (&before.files, &before.staged, &before.status)
+    );
     assert_eq!(project.git(["rev-parse", "side"]).trim_end(), made.commit());
-    assert_eq!(project.git(["rev-parse", "main"]), project.git(["rev-parse", "side^"]));
+    assert_eq!(
+        project.git(["rev-parse", "main"]),
+        project.git(["rev-parse", "side^"])
+    );
     let now = Picture::at(&project, &linked);
     assert_eq!(now.status, "");
     assert_eq!(now.files.len(), of_linked.files.len() + 1);
-    exec_led_astray(&project, &host, &linked, "rm notes.txt; exit 1").assert_end("1 rolled_back COMMAND_FAILED");
-    assert_eq!(fs::read_to_string(linked.join("notes.txt")).expect("it is back"), "one\ntwo\nthree\n");
+    exec_led_astray(&project, &host, &linked, "rm notes.txt; exit 1")
+        .assert_end("1 rolled_back COMMAND_FAILED");
+    assert_eq!(
+        fs::read_to_string(linked.join("notes.txt")).expect("it is back"),
+        "one\ntwo\nthree\n"
+    );
 }
 
 #[test]
@@ -113,14 +128,29 @@ fn h14_a_hook_may_run_piton_in_another_repository() {
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("executable");
     let before = Picture::of(&project);
     let settings = Picture::at(&project, &host).config;
-    let output = project.hermetic("git", &host).args(["commit", "-qm", "by hand"]).output().expect("git starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = project
+        .hermetic("git", &host)
+        .args(["commit", "-qm", "by hand"])
+        .output()
+        .expect("git starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     before.assert_only(&project, &["a.txt"]);
     assert_eq!(super::files_of(&project, "HEAD"), ["a.txt"]);
     project.assert_clean();
     let now = Picture::at(&project, &host);
     assert_eq!((now.status.as_str(), now.config), ("", settings));
-    assert_eq!(super::git_in(&project, &host, &["show", "--format=", "--name-only", "HEAD"]), "host.txt\\n");
+    assert_eq!(
+        super::git_in(
+            &project,
+            &host,
+            &["show", "--format=", "--name-only", "HEAD"]
+        ),
+        "host.txt\\n"
+    );
     super::assert_whole(&project, &host);
 }
 
@@ -130,8 +160,13 @@ fn h14_a_hook_may_run_piton_in_its_own_repository() {
     let hook = project.root().join(".git/hooks/post-commit");
     let piton = env!("CARGO_BIN_EXE_piton");
     fs::create_dir_all(project.root().join(".git/hooks")).expect("a folder");
-    fs::write(&hook, format!("#!/bin/sh\n[ -z \"$PITON_RUN_ID\" ] || exit 0\n'{piton}' exec -- touch from-hook.txt\n"))
-        .expect("a hook");
+    fs::write(
+        &hook,
+        format!(
+            "#!/bin/sh\n[ -z \"$PITON_RUN_ID\" ] || exit 0\n'{piton}' exec -- touch from-hook.txt\n"
+        ),
+    )
+    .expect("a hook");
     fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).expect("executable");
     project.bash("echo four >> notes.txt; git commit -qam 'by hand'");
     assert_eq!(super::files_of(&project, "HEAD"), ["from-hook.txt"]);

@@ -12,13 +12,18 @@ use crate::harness::{Ran, TestProject};
 /// Runs piton without the rights of root.
 fn exec_as_nobody(project: &TestProject, script: &str) -> Option<Told> {
     let binary = env!("CARGO_BIN_EXE_piton");
-    let is_root = fs::metadata("/proc/self").map(|found| std::os::unix::fs::MetadataExt::uid(&found)).ok()? == 0;
+    let is_root = fs::metadata("/proc/self")
+        .map(|found| std::os::unix::fs::MetadataExt::uid(&found))
+        .ok()?
+        == 0;
     let mut command = if is_root {
         // The binary may be in a folder that other users cannot read.
         let copy = project.home().join("piton");
         fs::copy(binary, &copy).expect("a copy");
         let mut command = project.hermetic("setpriv", &project.root());
-        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy);
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(copy);
         command
     } else {
         project.hermetic(binary, &project.root())
@@ -37,22 +42,35 @@ fn give_away(project: &TestProject) {
 
 #[test]
 fn g91_a_tracked_file_that_cannot_be_read_is_refused_before_the_command_runs() {
-    let project = simple().file("locked.txt", "x\n").file("closed/x", "x\n").committed();
+    let project = simple()
+        .file("locked.txt", "x\n")
+        .file("closed/x", "x\n")
+        .committed();
     project.bash("chmod 000 locked.txt");
     give_away(&project);
     let refused = exec_as_nobody(&project, "touch ran").expect("setpriv runs");
     refused.assert_end("5 - UNREADABLE_FILE");
-    assert!(refused.message().contains("`locked.txt`"), "{}", refused.message());
+    assert!(
+        refused.message().contains("`locked.txt`"),
+        "{}",
+        refused.message()
+    );
     assert!(!project.root().join("ran").exists());
     // So is a folder.
     project.bash("chmod 644 locked.txt; chmod 000 closed");
     give_away(&project);
     let refused = exec_as_nobody(&project, "touch ran").expect("setpriv runs");
     refused.assert_end("5 - UNREADABLE_FILE");
-    assert!(refused.message().contains("`closed`"), "{}", refused.message());
+    assert!(
+        refused.message().contains("`closed`"),
+        "{}",
+        refused.message()
+    );
     assert!(!project.root().join("ran").exists());
     project.bash("chmod 755 closed");
-    exec_as_nobody(&project, "touch ran").expect("setpriv runs").assert_end("0 committed -");
+    exec_as_nobody(&project, "touch ran")
+        .expect("setpriv runs")
+        .assert_end("0 committed -");
 }
 
 #[test]
@@ -60,9 +78,14 @@ fn g91_untracked_files_that_cannot_be_read_are_left_out() {
     let project = simple().file("locked.txt", "x\n").file("closed/x", "x\n");
     project.bash("chmod 000 locked.txt closed");
     give_away(&project);
-    exec_as_nobody(&project, "touch ran").expect("setpriv runs").assert_end("0 committed -");
+    exec_as_nobody(&project, "touch ran")
+        .expect("setpriv runs")
+        .assert_end("0 committed -");
     let committed = project.bash("git -c safe.directory='*' show --format= --name-only");
-    assert!(committed.contains("ran") && !committed.contains("locked") && !committed.contains("closed"), "{committed}");
+    assert!(
+        committed.contains("ran") && !committed.contains("locked") && !committed.contains("closed"),
+        "{committed}"
+    );
 }
 
 #[test]
@@ -83,7 +106,9 @@ fn g91_what_a_step_closes_is_rolled_back() {
     give_away(&project);
     let contents = || -> Vec<_> {
         let nodes = super::nodes(&project.root()).into_iter();
-        nodes.map(|(path, node)| (path, node.kind, node.mode, node.content)).collect()
+        nodes
+            .map(|(path, node)| (path, node.kind, node.mode, node.content))
+            .collect()
     };
     let before = contents();
     for script in [
@@ -101,8 +126,10 @@ fn g91_what_a_step_closes_is_rolled_back() {
 #[test]
 fn g95_a_repository_of_another_user_is_refused() {
     let project = simple();
-    let is_root =
-        fs::metadata(project.root()).map(|found| std::os::unix::fs::MetadataExt::uid(&found)).expect("there") == 0;
+    let is_root = fs::metadata(project.root())
+        .map(|found| std::os::unix::fs::MetadataExt::uid(&found))
+        .expect("there")
+        == 0;
     if !is_root {
         // Without root the test cannot change the owner.
         return;
@@ -112,11 +139,15 @@ fn g95_a_repository_of_another_user_is_refused() {
     project.bash("chmod -R a+rwX ../project ../home ../tmp");
     let refused = exec_as_nobody(&project, "touch ran").expect("setpriv runs");
     refused.assert_end("5 - FOREIGN_OWNER");
-    let suggestion = refused.last()["error"]["suggestion"].as_str().unwrap_or_default();
+    let suggestion = refused.last()["error"]["suggestion"]
+        .as_str()
+        .unwrap_or_default();
     assert!(suggestion.contains("safe.directory"), "{suggestion}");
     assert!(!project.root().join("ran").exists());
     assert!(!project.root().join(".git/piton").exists());
     // The user may trust it, and only the user.
     project.bash("git config safe.directory '*'");
-    exec_as_nobody(&project, "touch ran").expect("setpriv runs").assert_end("5 - FOREIGN_OWNER");
+    exec_as_nobody(&project, "touch ran")
+        .expect("setpriv runs")
+        .assert_end("5 - FOREIGN_OWNER");
 }

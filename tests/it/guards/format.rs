@@ -11,7 +11,10 @@ fn assert_refused(project: &TestProject, named: &str) {
         let refused = exec_with(project, &["--checkpoint", mode], "touch ran");
         refused.assert_end("5 - UNSUPPORTED_REPOSITORY");
         assert!(refused.message().contains(named), "{}", refused.message());
-        let suggestion = refused.last()["error"]["suggestion"].as_str().unwrap_or_default().to_owned();
+        let suggestion = refused.last()["error"]["suggestion"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
         assert!(suggestion.contains("--checkpoint disabled"), "{suggestion}");
     }
     before.assert_same(project);
@@ -39,16 +42,22 @@ fn g101_an_unknown_extension_is_refused_by_name() {
         ("extensions.objectFormat sha3", "extensions.objectFormat"),
     ] {
         let project = simple();
-        project.bash(&format!("git config core.repositoryFormatVersion 1; git config {setting}"));
+        project.bash(&format!(
+            "git config core.repositoryFormatVersion 1; git config {setting}"
+        ));
         let refused = exec(&project, "touch ran");
         refused.assert_end("5 - UNSUPPORTED_REPOSITORY");
-        assert!(refused.last().to_string().contains(named), "{}", refused.last());
+        assert!(
+            refused.last().to_string().contains(named),
+            "{}",
+            refused.last()
+        );
         assert!(!project.root().join("ran").exists(), "{setting}");
     }
 }
 
 #[test]
-fn g101_a_shallow_clone_is_served() {
+fn g101_a_shallow_clone_is_supported() {
     let project = TestProject::without_git();
     project.bash(
         "git init -q -b main ../origin; cd ../origin; for n in 1 2 3; do echo $n > a.txt; git add .; \
@@ -61,7 +70,10 @@ fn g101_a_shallow_clone_is_served() {
     made.assert_end("0 committed -");
     before.assert_only(&project, &["b.txt"]);
     told(&project, &["undo"]).assert_end("0 committed -");
-    assert_eq!(project.git(["rev-parse", "--is-shallow-repository"]), "true\n");
+    assert_eq!(
+        project.git(["rev-parse", "--is-shallow-repository"]),
+        "true\n"
+    );
     assert_eq!(project.git(["rev-list", "--count", "HEAD"]), "3\n");
     project.assert_clean();
 }
@@ -84,10 +96,16 @@ fn g101_content_filters_count_wherever_they_are_set() {
     ] {
         let project = simple();
         project.bash(attributes);
-        project.bash("git config filter.case.clean 'tr a-z A-Z'; git config filter.case.smudge 'tr A-Z a-z'");
+        project.bash(
+            "git config filter.case.clean 'tr a-z A-Z'; git config filter.case.smudge 'tr A-Z a-z'",
+        );
         let before = Picture::of(&project);
         exec(&project, "mkdir -p sub; echo x > sub/a.bin").assert_end("0 committed -");
-        assert_eq!(project.git(["show", "HEAD:sub/a.bin"]), "X\n", "{attributes}");
+        assert_eq!(
+            project.git(["show", "HEAD:sub/a.bin"]),
+            "X\n",
+            "{attributes}"
+        );
         assert_eq!(project.read("sub/a.bin"), "x\n");
         before.assert_only(&project, &["sub"]);
     }

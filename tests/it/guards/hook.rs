@@ -42,38 +42,64 @@ fn h16_pre_commit_sees_a_private_index_with_exactly_the_commit() {
     assert_eq!(told_of, "A\ta.txt\nM\tnotes.txt\na\n");
     let (index, rest) = rest.split_once('\n').expect("a line");
     assert_ne!(Path::new(index), project.root().join(".git/index"));
-    assert_eq!(rest, format!("run={}\n", made.last()["run_id"].as_str().expect("a run")));
+    assert_eq!(
+        rest,
+        format!("run={}\n", made.last()["run_id"].as_str().expect("a run"))
+    );
     before.assert_only(&project, &["a.txt", "notes.txt"]);
     project.assert_clean();
 }
 
 #[test]
 fn h16_a_failing_pre_commit_rolls_everything_back() {
-    let project = hooked("pre-commit", "echo rejected by policy >&2; echo junk > junk.txt; git add junk.txt; exit 1");
+    let project = hooked(
+        "pre-commit",
+        "echo rejected by policy >&2; echo junk > junk.txt; git add junk.txt; exit 1",
+    );
     let before = Picture::of(&project);
     let failed = exec(&project, "echo a > a.txt; echo x >> notes.txt");
     failed.assert_end("1 rolled_back HOOK_FAILED");
-    assert!(failed.message().contains("`pre-commit`"), "{}", failed.message());
-    assert!(failed.message().contains("rejected by policy"), "{}", failed.message());
+    assert!(
+        failed.message().contains("`pre-commit`"),
+        "{}",
+        failed.message()
+    );
+    assert!(
+        failed.message().contains("rejected by policy"),
+        "{}",
+        failed.message()
+    );
     assert_eq!(Picture::of(&project).status, before.status);
     assert_eq!(project.read("notes.txt"), "one\ntwo\nthree\n");
     before.assert_only(&project, &["notes.txt"]);
     project.assert_clean();
     // The work is not lost.
-    let rescue = failed.event("rolled_back")["rescue"].as_str().expect("a step").to_owned();
-    assert_eq!(project.piton(["show", &format!("a.txt@{rescue}")]).stdout(), "a\n");
+    let rescue = failed.event("rolled_back")["rescue"]
+        .as_str()
+        .expect("a step")
+        .to_owned();
+    assert_eq!(
+        project.piton(["show", &format!("a.txt@{rescue}")]).stdout(),
+        "a\n"
+    );
 }
 
 #[test]
 fn h16_what_pre_commit_changes_is_in_the_commit_and_noted() {
-    for (script, what) in
-        [("sed -i 's/a/A/' a.txt", "without `git add`"), ("sed -i 's/a/A/' a.txt; git add a.txt", "with `git add`")]
-    {
+    for (script, what) in [
+        ("sed -i 's/a/A/' a.txt", "without `git add`"),
+        ("sed -i 's/a/A/' a.txt; git add a.txt", "with `git add`"),
+    ] {
         let project = hooked("pre-commit", script);
         let made = exec(&project, "echo a > a.txt");
         made.assert_end("0 committed -");
         assert_eq!(project.git(["show", "HEAD:a.txt"]), "A\n", "{what}");
-        assert!(made.notes().iter().any(|note| note.contains("`pre-commit` changed files")), "{what}");
+        assert!(
+            made.notes()
+                .iter()
+                .any(|note| note.contains("`pre-commit` changed files")),
+            "{what}"
+        );
         project.assert_clean();
     }
 }
@@ -91,15 +117,28 @@ fn h16_a_file_that_pre_commit_makes_is_part_of_the_step() {
 
 #[test]
 fn h16_pre_commit_is_skipped_and_that_is_recorded_when_other_files_are_dirty() {
-    for dirty in ["echo mine >> mine.txt", "echo new > new.txt", "echo mine >> mine.txt; git add mine.txt"] {
-        let project = hooked("pre-commit", "echo ran >> $LOG; git stash -q --keep-index --include-untracked; exit 1");
+    for dirty in [
+        "echo mine >> mine.txt",
+        "echo new > new.txt",
+        "echo mine >> mine.txt; git add mine.txt",
+    ] {
+        let project = hooked(
+            "pre-commit",
+            "echo ran >> $LOG; git stash -q --keep-index --include-untracked; exit 1",
+        );
         let project = project.file("mine.txt", "mine\n");
         project.bash("git add .; git commit -q --no-verify -m mine");
         project.bash(dirty);
         let before = Picture::of(&project);
         let made = exec(&project, "echo a > a.txt");
         made.assert_end("0 committed -");
-        assert!(made.notes().iter().any(|note| note.starts_with("`pre-commit` was skipped")), "{:?}", made.notes());
+        assert!(
+            made.notes()
+                .iter()
+                .any(|note| note.starts_with("`pre-commit` was skipped")),
+            "{:?}",
+            made.notes()
+        );
         assert_eq!(log(&project), "");
         before.assert_only(&project, &["a.txt"]);
     }
@@ -110,17 +149,28 @@ fn h16_the_policy_comes_from_the_users_settings() {
     let skipped = |project: &TestProject| {
         let made = exec(project, "echo a > a.txt");
         made.assert_end("0 committed -");
-        assert!(made.notes().iter().any(|note| note.contains("`checkpoint.hooks` is `skip`")), "{:?}", made.notes());
+        assert!(
+            made.notes()
+                .iter()
+                .any(|note| note.contains("`checkpoint.hooks` is `skip`")),
+            "{:?}",
+            made.notes()
+        );
         assert_eq!(log(project), "");
         project.assert_clean();
     };
     let script = "echo ran >> $LOG; exit 1";
-    skipped(&hooked("pre-commit", script).home_file(".ai/config.yaml", "checkpoint:\n  hooks: skip\n"));
+    skipped(
+        &hooked("pre-commit", script).home_file(".ai/config.yaml", "checkpoint:\n  hooks: skip\n"),
+    );
     skipped(&hooked("pre-commit", script).variable("PITON_CHECKPOINT_HOOKS", "skip"));
     // `run` runs it even where other files are dirty; the variable wins over the file.
-    let project = hooked("pre-commit", "echo ran >> $LOG; git diff --cached --name-only >> $LOG")
-        .home_file(".ai/config.yaml", "checkpoint:\n  hooks: skip\n")
-        .variable("PITON_CHECKPOINT_HOOKS", "run");
+    let project = hooked(
+        "pre-commit",
+        "echo ran >> $LOG; git diff --cached --name-only >> $LOG",
+    )
+    .home_file(".ai/config.yaml", "checkpoint:\n  hooks: skip\n")
+    .variable("PITON_CHECKPOINT_HOOKS", "run");
     project.bash("echo mine >> notes.txt; echo new > new.txt");
     let before = Picture::of(&project);
     exec(&project, "echo a > a.txt").assert_end("0 committed -");
@@ -140,13 +190,17 @@ fn h16_a_project_cannot_switch_the_users_hooks_off() {
     let made = exec(&project, "echo a > a.txt");
     made.assert_end("0 committed -");
     assert_eq!(log(&project), "ran\n");
-    assert!(made.ran.stderr().contains("checkpoint.hooks"), "{}", made.ran);
+    assert!(
+        made.ran.stderr().contains("checkpoint.hooks"),
+        "{}",
+        made.ran
+    );
 }
 
 #[test]
 fn h16_a_private_index_never_holds_what_the_user_has_staged() {
-    let project =
-        hooked("pre-commit", "git diff --cached --name-only > $LOG").variable("PITON_CHECKPOINT_HOOKS", "run");
+    let project = hooked("pre-commit", "git diff --cached --name-only > $LOG")
+        .variable("PITON_CHECKPOINT_HOOKS", "run");
     project.bash("echo mine >> notes.txt; git add notes.txt");
     let before = Picture::of(&project);
     exec(&project, "echo a > a.txt").assert_end("0 committed -");
@@ -160,10 +214,16 @@ fn h16_commit_msg_may_edit_and_may_refuse() {
     let project = hooked("commit-msg", "sed -i '1s/$/ (TICKET-7)/' \"$1\"");
     let made = exec_with(&project, &["-m", "feat: more"], "echo a > a.txt");
     made.assert_end("0 committed -");
-    assert_eq!(project.git(["log", "-1", "--format=%s"]), "feat: more (TICKET-7)\n");
+    assert_eq!(
+        project.git(["log", "-1", "--format=%s"]),
+        "feat: more (TICKET-7)\n"
+    );
     project.assert_clean();
 
-    let project = hooked("commit-msg", "grep -q TICKET \"$1\" || { echo no ticket >&2; exit 1; }");
+    let project = hooked(
+        "commit-msg",
+        "grep -q TICKET \"$1\" || { echo no ticket >&2; exit 1; }",
+    );
     let before = Picture::of(&project);
     let refused = exec(&project, "echo a > a.txt");
     refused.assert_end("1 rolled_back HOOK_FAILED");
@@ -174,7 +234,11 @@ fn h16_commit_msg_may_edit_and_may_refuse() {
 
 #[test]
 fn h16_a_hook_cannot_take_the_trailers_away() {
-    for script in ["echo 'just this' > \"$1\"", "sed -i 's/Piton-Run: .*/Piton-Run: forged/' \"$1\"", ": > \"$1\""] {
+    for script in [
+        "echo 'just this' > \"$1\"",
+        "sed -i 's/Piton-Run: .*/Piton-Run: forged/' \"$1\"",
+        ": > \"$1\"",
+    ] {
         let project = hooked("commit-msg", script);
         let before = Picture::of(&project);
         let refused = exec(&project, "echo a > a.txt");
@@ -185,16 +249,25 @@ fn h16_a_hook_cannot_take_the_trailers_away() {
 
 #[test]
 fn h16_prepare_commit_msg_gets_the_arguments_that_git_gives() {
-    let project = hooked("prepare-commit-msg", "echo \"$# $2\" > $LOG; sed -i '1s/^/[x] /' \"$1\"");
+    let project = hooked(
+        "prepare-commit-msg",
+        "echo \"$# $2\" > $LOG; sed -i '1s/^/[x] /' \"$1\"",
+    );
     exec_with(&project, &["-m", "feat: more"], "echo a > a.txt").assert_end("0 committed -");
     assert_eq!(log(&project), "2 message\n");
-    assert_eq!(project.git(["log", "-1", "--format=%s"]), "[x] feat: more\n");
+    assert_eq!(
+        project.git(["log", "-1", "--format=%s"]),
+        "[x] feat: more\n"
+    );
     project.assert_clean();
 }
 
 #[test]
 fn h16_post_commit_sees_the_commit_and_cannot_stop_it() {
-    let project = hooked("post-commit", "git rev-parse HEAD > $LOG; git status --porcelain >> $LOG; exit 1");
+    let project = hooked(
+        "post-commit",
+        "git rev-parse HEAD > $LOG; git status --porcelain >> $LOG; exit 1",
+    );
     let made = exec(&project, "echo a > a.txt");
     made.assert_end("0 committed -");
     assert_eq!(log(&project), format!("{}\n", made.commit()));
@@ -205,15 +278,23 @@ fn h16_post_commit_sees_the_commit_and_cannot_stop_it() {
 fn h16_snapshots_and_roll_backs_run_no_hooks() {
     let project = simple();
     let log = project.home().join("log");
-    for name in
-        ["pre-commit", "commit-msg", "post-commit", "reference-transaction", "post-index-change", "post-checkout"]
-    {
+    for name in [
+        "pre-commit",
+        "commit-msg",
+        "post-commit",
+        "reference-transaction",
+        "post-index-change",
+        "post-checkout",
+    ] {
         write_hook(
             &project.root().join(".git/hooks").join(name),
             &format!("#!/bin/sh\necho {name} >> '{}'\n", log.display()),
         );
     }
-    let said: Vec<Told> = ["true", "echo a > a.txt; exit 1"].iter().map(|script| exec(&project, script)).collect();
+    let said: Vec<Told> = ["true", "echo a > a.txt; exit 1"]
+        .iter()
+        .map(|script| exec(&project, script))
+        .collect();
     said[0].assert_end("0 no_changes -");
     said[1].assert_end("1 rolled_back COMMAND_FAILED");
     exec_with(&project, &["--checkpoint", "explicit"], "echo a > a.txt").assert_end("0 skipped -");
@@ -238,7 +319,11 @@ fn h16_hooks_are_found_where_git_finds_them() {
     // For all repositories of the user.
     let project = simple().home_file("gitconfig", "[core]\n\thooksPath = ~/hooks\n");
     write_hook(&project.home().join("hooks/pre-commit"), script);
-    let settings = project.home().join("gitconfig").to_string_lossy().into_owned();
+    let settings = project
+        .home()
+        .join("gitconfig")
+        .to_string_lossy()
+        .into_owned();
     let project = project.variable("GIT_CONFIG_GLOBAL", &settings);
     exec(&project, "echo a > a.txt").assert_end("0 committed -");
     assert_eq!(log(&project), "a.txt\n");
@@ -247,7 +332,14 @@ fn h16_hooks_are_found_where_git_finds_them() {
     write_hook(&project.root().join(".git/hooks/pre-commit"), script);
     project.git(["worktree", "add", "-q", "-b", "side", "../linked"]);
     let linked = project.root().join("../linked");
-    let ran = project.piton(["-C", &linked.to_string_lossy(), "exec", "--", "touch", "a.txt"]);
+    let ran = project.piton([
+        "-C",
+        &linked.to_string_lossy(),
+        "exec",
+        "--",
+        "touch",
+        "a.txt",
+    ]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(log(&project), "a.txt\n");
 }
@@ -255,7 +347,10 @@ fn h16_hooks_are_found_where_git_finds_them() {
 #[test]
 fn h16_a_hook_without_an_interpreter_is_read_by_the_shell() {
     let project = simple();
-    write_hook(&project.root().join(".git/hooks/pre-commit"), "echo ran > ../home/log\n");
+    write_hook(
+        &project.root().join(".git/hooks/pre-commit"),
+        "echo ran > ../home/log\n",
+    );
     exec(&project, "echo a > a.txt").assert_end("0 committed -");
     assert_eq!(log(&project), "ran\n");
     // One that may not be executed is none.
@@ -265,8 +360,7 @@ fn h16_a_hook_without_an_interpreter_is_read_by_the_shell() {
 
 #[test]
 fn h16_a_checkpoint_of_earlier_steps_runs_the_hooks_too() {
-    let script =
-        "echo junk > junk.txt; git diff --cached --name-only > $LOG; [ -e ../home/pass ] || { echo no >&2; exit 1; }";
+    let script = "echo junk > junk.txt; git diff --cached --name-only > $LOG; [ -e ../home/pass ] || { echo no >&2; exit 1; }";
     let project = hooked("pre-commit", script);
     exec_with(&project, &["--checkpoint", "explicit"], "echo a > a.txt").assert_end("0 skipped -");
     let before = Picture::of(&project);
@@ -278,18 +372,30 @@ fn h16_a_checkpoint_of_earlier_steps_runs_the_hooks_too() {
     let made = told(&project, &["checkpoint"]);
     made.assert_end("0 committed -");
     assert_eq!(files_of(&project, "HEAD"), ["a.txt", "junk.txt"]);
-    assert!(made.notes().iter().any(|note| note.contains("`pre-commit` changed files")), "{:?}", made.notes());
+    assert!(
+        made.notes()
+            .iter()
+            .any(|note| note.contains("`pre-commit` changed files")),
+        "{:?}",
+        made.notes()
+    );
     project.assert_clean();
 }
 
 #[test]
 fn h16_an_undo_that_a_hook_refuses_changes_nothing() {
-    let project = hooked("pre-commit", "[ -e a.txt ] || { echo keep it >&2; exit 1; }");
+    let project = hooked(
+        "pre-commit",
+        "[ -e a.txt ] || { echo keep it >&2; exit 1; }",
+    );
     exec(&project, "echo a > a.txt").assert_end("0 committed -");
     let before = Picture::of(&project);
     told(&project, &["undo"]).assert_end("1 rolled_back HOOK_FAILED");
     before.assert_only(&project, &["a.txt"]);
-    assert_eq!((project.read("a.txt").as_str(), Picture::of(&project).refs), ("a\n", before.refs));
+    assert_eq!(
+        (project.read("a.txt").as_str(), Picture::of(&project).refs),
+        ("a\n", before.refs)
+    );
     project.assert_clean();
     // The step is still there to undo.
     let project = project.variable("PITON_CHECKPOINT_HOOKS", "skip");
@@ -297,7 +403,7 @@ fn h16_an_undo_that_a_hook_refuses_changes_nothing() {
 }
 
 #[test]
-fn g102_a_hook_that_runs_piton_again_is_told_who_is_at_work() {
+fn g102_a_hook_that_runs_piton_again_is_told_which_run_is_active() {
     let script = format!(
         "'{}' exec -- sh -c 'echo inner > inner.txt' > $LOG 2>&1 || echo \"exit $?\" >> $LOG",
         env!("CARGO_BIN_EXE_piton")
@@ -307,7 +413,10 @@ fn g102_a_hook_that_runs_piton_again_is_told_who_is_at_work() {
     let made = exec(&project, "echo a > a.txt");
     made.assert_end("0 committed -");
     let log = log(&project);
-    assert!(log.starts_with("error: this command was started by a step of run"), "{log}");
+    assert!(
+        log.starts_with("error: this command was started by a step of run"),
+        "{log}"
+    );
     assert!(log.ends_with("exit 5\n"), "{log}");
     before.assert_only(&project, &["a.txt"]);
     project.assert_clean();
@@ -315,9 +424,15 @@ fn g102_a_hook_that_runs_piton_again_is_told_who_is_at_work() {
 
 /// Hooks that write down what each commit would hold, and the first line of its message.
 fn listening() -> TestProject {
-    let project = hooked("pre-commit", "echo pre-commit $(git diff --cached --name-status) >> $LOG");
+    let project = hooked(
+        "pre-commit",
+        "echo pre-commit $(git diff --cached --name-status) >> $LOG",
+    );
     let log = project.home().join("log");
-    let text = format!("#!/bin/bash\necho commit-msg $(head -1 \"$1\") >> '{}'\n", log.display());
+    let text = format!(
+        "#!/bin/bash\necho commit-msg $(head -1 \"$1\") >> '{}'\n",
+        log.display()
+    );
     write_hook(&project.root().join(".git/hooks/commit-msg"), &text);
     project
 }
@@ -335,14 +450,26 @@ fn h16_an_undo_of_a_checkpoint_runs_commit_msg_and_leaves_pre_commit_out() {
     exec_with(&project, &["--checkpoint", "explicit"], "echo a > a.txt").assert_end("0 skipped -");
     assert_eq!(heard(&project), [] as [String; 0]);
     told(&project, &["checkpoint", "-m", "feat: a"]).assert_end("0 committed -");
-    assert_eq!(heard(&project), ["pre-commit A a.txt", "commit-msg feat: a"]);
+    assert_eq!(
+        heard(&project),
+        ["pre-commit A a.txt", "commit-msg feat: a"]
+    );
     // The file stays on disk, so that `pre-commit` would look at something that the commit takes back.
     for command in ["undo", "redo", "undo"] {
         let made = told(&project, &[command]);
         made.assert_end("0 committed -");
         let heard = heard(&project);
-        assert!(heard.len() == 1 && heard[0].starts_with("commit-msg "), "{command}: {heard:?}");
-        assert!(made.notes().iter().any(|note| note.contains("`pre-commit` was left out")), "{:?}", made.notes());
+        assert!(
+            heard.len() == 1 && heard[0].starts_with("commit-msg "),
+            "{command}: {heard:?}"
+        );
+        assert!(
+            made.notes()
+                .iter()
+                .any(|note| note.contains("`pre-commit` was skipped")),
+            "{:?}",
+            made.notes()
+        );
         assert_eq!(project.read("a.txt"), "a\n");
     }
     told(&project, &["redo"]).assert_end("0 committed -");
@@ -360,8 +487,10 @@ fn h16_an_undo_of_a_checkpoint_runs_commit_msg_and_leaves_pre_commit_out() {
 }
 
 #[test]
-fn h16_an_atomic_run_that_is_taken_back_runs_the_hooks_too() {
-    let step = |name: &str| format!("<step name=\"{name}\"><execute item_type=\"tool\" item_id=\"{name}\"/></step>\n");
+fn h16_an_atomic_run_that_is_undone_runs_the_hooks_too() {
+    let step = |name: &str| {
+        format!("<step name=\"{name}\"><execute item_type=\"tool\" item_id=\"{name}\"/></step>\n")
+    };
     let text = format!(
         "# all\n\n```xml\n<directive name=\"all\" version=\"1.0.0\">\n<metadata><description>All</description>\
          <git_checkpoint mode=\"auto\"/><permissions><execute resource=\"tool\" id=\"*\"/>\
@@ -370,14 +499,26 @@ fn h16_an_atomic_run_that_is_taken_back_runs_the_hooks_too() {
         step("fail")
     );
     let project = listening().file(".ai/directives/all.md", text);
-    let project = project.tool("make", "", "echo a > a.txt").tool("fail", "", "exit 3");
+    let project = project
+        .tool("make", "", "echo a > a.txt")
+        .tool("fail", "", "exit 3");
     project.bash("git add .ai; git commit -qm items");
     heard(&project);
     let ran = project.piton(["run", "all", "--atomic"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
     let said = heard(&project);
-    assert_eq!((said[0].as_str(), said[2].as_str()), ("pre-commit A a.txt", "pre-commit D a.txt"), "{said:?}");
-    assert_eq!(said.iter().filter(|line| line.starts_with("commit-msg ")).count(), 2, "{said:?}");
+    assert_eq!(
+        (said[0].as_str(), said[2].as_str()),
+        ("pre-commit A a.txt", "pre-commit D a.txt"),
+        "{said:?}"
+    );
+    assert_eq!(
+        said.iter()
+            .filter(|line| line.starts_with("commit-msg "))
+            .count(),
+        2,
+        "{said:?}"
+    );
     assert!(!project.root().join("a.txt").exists(), "{ran}");
     project.assert_clean();
     // A hook that refuses: what the run made stays, and the reason is told.
@@ -387,7 +528,10 @@ fn h16_an_atomic_run_that_is_taken_back_runs_the_hooks_too() {
     );
     let ran = project.piton(["run", "all", "--atomic"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
-    assert!(ran.stderr().contains("the run was not rolled back") && ran.stderr().contains("keep it"), "{ran}");
+    assert!(
+        ran.stderr().contains("the run was not rolled back") && ran.stderr().contains("keep it"),
+        "{ran}"
+    );
     assert_eq!(project.read("a.txt"), "a\n", "{ran}");
     project.assert_clean();
 }

@@ -9,14 +9,23 @@ use crate::harness::TestProject;
 /// A program that leaves a trace when it runs.
 fn trap(project: &TestProject) -> String {
     let path = project.home().join("trap");
-    fs::write(&path, format!("#!/bin/sh\necho sprung >> '{}'\ncat\n", project.home().join("sprung").display()))
-        .expect("a trap");
+    fs::write(
+        &path,
+        format!(
+            "#!/bin/sh\necho sprung >> '{}'\ncat\n",
+            project.home().join("sprung").display()
+        ),
+    )
+    .expect("a trap");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("executable");
     path.to_string_lossy().into_owned()
 }
 
 fn assert_not_sprung(project: &TestProject) {
-    assert!(!project.home().join("sprung").exists(), "a program of the repository's choice ran");
+    assert!(
+        !project.home().join("sprung").exists(),
+        "a program of the repository's choice ran"
+    );
 }
 
 #[test]
@@ -55,10 +64,14 @@ fn g94_settings_of_the_repository_run_no_programs() {
 
 #[test]
 fn g94_a_filter_that_no_changed_file_has_does_not_run() {
-    let project = simple().file(".gitattributes", "*.evil filter=evil\n").file("a.evil", "a\n");
+    let project = simple()
+        .file(".gitattributes", "*.evil filter=evil\n")
+        .file("a.evil", "a\n");
     let trap = trap(&project);
     project.bash("git add .; git commit -qm attributes; sleep 0.02; touch .git/index");
-    project.bash(&format!("git config filter.evil.clean '{trap}'; git config filter.evil.smudge '{trap}'"));
+    project.bash(&format!(
+        "git config filter.evil.clean '{trap}'; git config filter.evil.smudge '{trap}'"
+    ));
     exec(&project, "echo a > a.txt").assert_end("0 committed -");
     exec(&project, "echo b > b.txt; exit 1").assert_end("1 rolled_back COMMAND_FAILED");
     told(&project, &["undo"]).assert_end("0 committed -");
@@ -87,7 +100,12 @@ fn g92_git_may_be_a_link() {
     before.assert_same(&project);
     exec(&project, "echo a > a.txt").assert_end("0 committed -");
     before.assert_only(&project, &["a.txt"]);
-    assert_eq!(fs::read_link(project.root().join(".git")).expect("still a link").to_string_lossy(), "../data");
+    assert_eq!(
+        fs::read_link(project.root().join(".git"))
+            .expect("still a link")
+            .to_string_lossy(),
+        "../data"
+    );
     project.assert_clean();
 }
 
@@ -113,7 +131,10 @@ fn g92_worktrees_are_apart_from_each_other() {
     let ran = project.piton(["-C", &place, "exec", "--", "bash", "-c", "echo a > a.txt"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     let now = Picture::of(&project);
-    assert_eq!((now.files, now.staged, now.status), (before.files, before.staged, before.status));
+    assert_eq!(
+        (now.files, now.staged, now.status),
+        (before.files, before.staged, before.status)
+    );
     assert_eq!(project.git(["log", "-1", "--format=%s", "main"]), "start\n");
     // The newest step of the other worktree is not this one's to undo.
     told(&project, &["undo"]).assert_end("1 - NOTHING_TO_UNDO");

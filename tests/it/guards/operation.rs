@@ -29,7 +29,7 @@ fn refused(project: &TestProject, words: &[&str], code: &str, message: &str) -> 
 }
 
 #[test]
-fn r4_undo_after_a_checkpoint_takes_the_checkpoint_back() {
+fn r4_undo_after_a_checkpoint_undoes_the_checkpoint() {
     let project = simple();
     exec(&project, "echo a > a.txt").assert_end("0 committed -");
     project.bash("echo own > own.txt");
@@ -42,7 +42,10 @@ fn r4_undo_after_a_checkpoint_takes_the_checkpoint_back() {
     before.1.assert_only(&project, &[]);
     assert_eq!(project.read("a.txt"), "a\n");
     let message = project.git(["log", "-1", "--format=%B"]);
-    assert!(message.contains(&format!("Piton-Undoes: {}", made.commit())), "{message}");
+    assert!(
+        message.contains(&format!("Piton-Undoes: {}", made.commit())),
+        "{message}"
+    );
     // The next one goes further back, and both come again.
     told(&project, &["undo"]).assert_end("0 committed -");
     assert!(!exists(&project, "a.txt") && exists(&project, "own.txt"));
@@ -60,7 +63,11 @@ fn r5_new_work_clears_the_redo_stack() {
     told(&project, &["undo"]).assert_end("0 committed -");
     let second = exec(&project, "echo b > b.txt");
     let cleared = refused(&project, &["redo"], "NOTHING_TO_REDO", &second.step());
-    assert!(cleared.last()["error"]["suggestion"].as_str().is_some_and(|it| it.contains(&first.step())));
+    assert!(
+        cleared.last()["error"]["suggestion"]
+            .as_str()
+            .is_some_and(|it| it.contains(&first.step()))
+    );
     told(&project, &["undo"]).assert_end("0 committed -");
     assert!(!exists(&project, "a.txt") && !exists(&project, "b.txt"));
     // What was undone last can be redone, and only that.
@@ -71,20 +78,33 @@ fn r5_new_work_clears_the_redo_stack() {
 }
 
 #[test]
-fn a_checkpoint_of_kept_changes_is_taken_back_before_the_step() {
+fn a_checkpoint_of_kept_changes_is_undone_before_the_step() {
     let project = simple();
     project.bash("echo mine >> notes.txt");
-    exec_with(&project, &EXPLICIT, "echo a > a.txt; sed -i 's/one/ONE/' notes.txt").assert_end("0 skipped -");
+    exec_with(
+        &project,
+        &EXPLICIT,
+        "echo a > a.txt; sed -i 's/one/ONE/' notes.txt",
+    )
+    .assert_end("0 skipped -");
     let before = Picture::of(&project);
     told(&project, &["checkpoint"]).assert_end("0 committed -");
-    let shown = project.piton(["undo", "--dry-run", "--format", "json"]).json();
-    assert_eq!(effects(&shown), ["uncommitted a.txt", "uncommitted notes.txt"]);
+    let shown = project
+        .piton(["undo", "--dry-run", "--format", "json"])
+        .json();
+    assert_eq!(
+        effects(&shown),
+        ["uncommitted a.txt", "uncommitted notes.txt"]
+    );
     told(&project, &["undo"]).assert_end("0 committed -");
     before.assert_only(&project, &[]);
     assert_eq!(status(&project), " M notes.txt\n?? a.txt\n");
-    // The changes are pending again: a checkpoint commits them, an undo takes them back.
+    // The changes are pending again: a checkpoint commits them, an undo reverts them.
     told(&project, &["undo"]).assert_end("0 skipped -");
-    assert_eq!((status(&project).as_str(), exists(&project, "a.txt")), (" M notes.txt\n", false));
+    assert_eq!(
+        (status(&project).as_str(), exists(&project, "a.txt")),
+        (" M notes.txt\n", false)
+    );
     assert_eq!(project.read("notes.txt"), "one\ntwo\nthree\nmine\n");
     told(&project, &["redo"]).assert_end("0 skipped -");
     let again = told(&project, &["checkpoint"]);
@@ -95,9 +115,15 @@ fn a_checkpoint_of_kept_changes_is_taken_back_before_the_step() {
 
 #[test]
 fn what_was_staged_before_a_checkpoint_is_staged_again() {
-    let project = TestProject::new().file("f.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n").committed();
-    project.bash("echo new > new.txt; git add new.txt; echo only > announced.txt; git add -N announced.txt");
-    project.bash("sed -i s/1/one/ f.txt; git add f.txt; sed -i s/9/nine/ f.txt; echo loose > loose.txt");
+    let project = TestProject::new()
+        .file("f.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+        .committed();
+    project.bash(
+        "echo new > new.txt; git add new.txt; echo only > announced.txt; git add -N announced.txt",
+    );
+    project.bash(
+        "sed -i s/1/one/ f.txt; git add f.txt; sed -i s/9/nine/ f.txt; echo loose > loose.txt",
+    );
     let before = Picture::of(&project);
     told(&project, &["checkpoint", "--all"]).assert_end("0 committed -");
     project.assert_clean();
@@ -110,20 +136,30 @@ fn what_was_staged_before_a_checkpoint_is_staged_again() {
 }
 
 #[test]
-fn a_checkpoint_is_taken_back_below_later_edits() {
-    let project = TestProject::new().file("f.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n").committed();
+fn a_checkpoint_is_undone_below_later_edits() {
+    let project = TestProject::new()
+        .file("f.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+        .committed();
     project.bash("sed -i s/1/one/ f.txt");
     let made = told(&project, &["checkpoint", "f.txt"]);
     exec(&project, "sed -i s/9/nine/ f.txt").assert_end("0 committed -");
     told(&project, &["undo", &made.commit()]).assert_end("0 committed -");
-    assert_eq!(project.git(["show", "HEAD:f.txt"]), "1\n2\n3\n4\n5\n6\n7\n8\nnine\n");
+    assert_eq!(
+        project.git(["show", "HEAD:f.txt"]),
+        "1\n2\n3\n4\n5\n6\n7\n8\nnine\n"
+    );
     assert_eq!(project.read("f.txt"), "one\n2\n3\n4\n5\n6\n7\n8\nnine\n");
     assert_eq!(status(&project), " M f.txt\n");
     // In the same lines nothing is guessed.
     project.bash("git checkout -q f.txt; sed -i s/1/eins/ f.txt");
     let made = told(&project, &["checkpoint", "f.txt"]);
     project.bash("sed -i s/eins/uno/ f.txt; git commit -qam mine");
-    refused(&project, &["undo", &made.commit()], "CHANGED_SINCE", "`f.txt`");
+    refused(
+        &project,
+        &["undo", &made.commit()],
+        "CHANGED_SINCE",
+        "`f.txt`",
+    );
 }
 
 /// A run of two tools and a checkpoint step, in a mode.
@@ -132,29 +168,57 @@ fn directed(mode: &str) -> TestProject {
 <step name="two"><execute item_type="tool" item_id="two"/></step>"#;
     TestProject::new()
         .file("notes.txt", "one\n")
-        .tool("one", "mutates_state: true", "echo two >> notes.txt; echo 1 > one.txt")
-        .tool("two", "mutates_state: true", "echo three >> notes.txt; mkdir -p deep; echo 2 > deep/two.txt")
-        .file(".ai/directives/both.md", crate::mcp_runs::directive("both", mode, steps))
+        .tool(
+            "one",
+            "mutates_state: true",
+            "echo two >> notes.txt; echo 1 > one.txt",
+        )
+        .tool(
+            "two",
+            "mutates_state: true",
+            "echo three >> notes.txt; mkdir -p deep; echo 2 > deep/two.txt",
+        )
+        .file(
+            ".ai/directives/both.md",
+            crate::mcp_runs::directive("both", mode, steps),
+        )
         .committed()
 }
 
 #[test]
-fn a_whole_run_is_taken_back_as_one_commit() {
+fn a_whole_run_is_undone_as_one_commit() {
     let project = directed("auto");
     let (tree, before) = (head(&project), Picture::of(&project));
     let ran = told(&project, &["run", "both"]);
     assert_eq!(ran.ran.code(), Some(0), "{}", ran.ran);
     let run = ran.last()["run_id"].as_str().expect("a run").to_owned();
     let count = project.git(["rev-list", "--count", "HEAD"]);
-    let shown = project.piton(["undo", &run, "--dry-run", "--format", "json"]).json();
-    assert_eq!(effects(&shown), ["removed deep/two.txt", "restored notes.txt", "removed one.txt"]);
+    let shown = project
+        .piton(["undo", &run, "--dry-run", "--format", "json"])
+        .json();
+    assert_eq!(
+        effects(&shown),
+        [
+            "removed deep/two.txt",
+            "restored notes.txt",
+            "removed one.txt"
+        ]
+    );
     assert_eq!(shown["steps"].as_array().map(Vec::len), Some(2), "{shown}");
     told(&project, &["undo", &run]).assert_end("0 committed -");
     assert_eq!(head(&project), tree);
     assert_eq!(Picture::of(&project).status, before.status);
     let commits = |text: &str| text.trim().parse::<u32>().expect("a number");
-    assert_eq!(commits(&project.git(["rev-list", "--count", "HEAD"])), commits(&count) + 1);
-    refused(&project, &["undo", &run], "NOT_UNDOABLE", "it is undone already");
+    assert_eq!(
+        commits(&project.git(["rev-list", "--count", "HEAD"])),
+        commits(&count) + 1
+    );
+    refused(
+        &project,
+        &["undo", &run],
+        "NOT_UNDOABLE",
+        "it is already undone",
+    );
     // All of it comes again, and `undo` takes all of it back again.
     told(&project, &["redo"]).assert_end("0 committed -");
     assert_eq!(project.read("notes.txt"), "one\ntwo\nthree\n");
@@ -177,12 +241,19 @@ fn a_run_with_one_conflict_is_refused_as_a_whole() {
     project.bash("sed -i 's/two/zwei/' notes.txt; git commit -qam mine");
     let shown = project.piton(["undo", &run, "--dry-run", "--format", "json"]);
     assert_eq!(shown.code(), Some(1), "{shown}");
-    assert_eq!(effects(&shown.json()), ["removed deep/two.txt", "conflict notes.txt", "removed one.txt"]);
+    assert_eq!(
+        effects(&shown.json()),
+        [
+            "removed deep/two.txt",
+            "conflict notes.txt",
+            "removed one.txt"
+        ]
+    );
     refused(&project, &["undo", &run], "CHANGED_SINCE", "`notes.txt`");
 }
 
 #[test]
-fn a_run_in_explicit_mode_is_taken_back_without_a_commit() {
+fn a_run_in_explicit_mode_is_undone_without_a_commit() {
     let project = directed("explicit");
     let before = Picture::of(&project);
     let ran = told(&project, &["run", "both"]);
@@ -194,7 +265,7 @@ fn a_run_in_explicit_mode_is_taken_back_without_a_commit() {
 }
 
 #[test]
-fn everything_after_a_step_is_taken_back_as_one() {
+fn everything_after_a_step_is_undone_as_one() {
     let project = simple();
     let first = exec(&project, "echo a > a.txt");
     let (tree, count) = (head(&project), project.git(["rev-list", "--count", "HEAD"]));
@@ -207,8 +278,16 @@ fn everything_after_a_step_is_taken_back_as_one() {
     assert_eq!(project.read("a.txt"), "a\n");
     project.assert_clean();
     let commits = |text: &str| text.trim().parse::<u32>().expect("a number");
-    assert_eq!(commits(&project.git(["rev-list", "--count", "HEAD"])), commits(&count) + 3);
-    refused(&project, &["undo", "--to", &first.step()], "NOTHING_TO_UNDO", &first.step());
+    assert_eq!(
+        commits(&project.git(["rev-list", "--count", "HEAD"])),
+        commits(&count) + 3
+    );
+    refused(
+        &project,
+        &["undo", "--to", &first.step()],
+        "NOTHING_TO_UNDO",
+        &first.step(),
+    );
     told(&project, &["redo"]).assert_end("0 committed -");
     assert_eq!(project.read("a.txt"), "a3\n");
     assert_eq!(status(&project), " M a.txt\n?? d.txt\n");
@@ -217,7 +296,15 @@ fn everything_after_a_step_is_taken_back_as_one() {
 
 #[test]
 fn a_step_goes_by_every_name_that_show_takes() {
-    for name in ["sha", "HEAD", "HEAD~1", "run", "step trailer", "both trailers", "pasted"] {
+    for name in [
+        "sha",
+        "HEAD",
+        "HEAD~1",
+        "run",
+        "step trailer",
+        "both trailers",
+        "pasted",
+    ] {
         let project = simple();
         let made = exec(&project, "echo a > a.txt");
         if name == "HEAD~1" {
@@ -225,7 +312,10 @@ fn a_step_goes_by_every_name_that_show_takes() {
         }
         let trailer = |key: &str| {
             let format = format!("--format=%(trailers:key={key})");
-            project.git(["log", "-1", &format, &made.commit()]).trim().to_owned()
+            project
+                .git(["log", "-1", &format, &made.commit()])
+                .trim()
+                .to_owned()
         };
         let (run, step) = (trailer("Piton-Run"), trailer("Piton-Step"));
         let value = |line: &str| line.split_once(": ").expect("a trailer").1.to_owned();
@@ -249,10 +339,17 @@ fn a_step_goes_by_every_name_that_show_takes() {
 fn an_undone_step_is_applied_again_as_new_work() {
     let project = simple();
     let first = exec(&project, "sed -i 's/one/ONE/' notes.txt; echo a > a.txt");
-    refused(&project, &["redo", &first.step()], "NOT_REDOABLE", "it is not undone");
+    refused(
+        &project,
+        &["redo", &first.step()],
+        "NOT_REDOABLE",
+        "it is not undone",
+    );
     told(&project, &["undo"]).assert_end("0 committed -");
     exec(&project, "sed -i 's/three/THREE/' notes.txt").assert_end("0 committed -");
-    let shown = project.piton(["redo", &first.step(), "--dry-run", "--format", "json"]).json();
+    let shown = project
+        .piton(["redo", &first.step(), "--dry-run", "--format", "json"])
+        .json();
     assert_eq!(effects(&shown), ["restored a.txt", "written notes.txt"]);
     let again = told(&project, &["redo", &first.step()]);
     again.assert_end("0 committed -");
@@ -261,7 +358,12 @@ fn an_undone_step_is_applied_again_as_new_work() {
     // It is a step of its own, and the newest one.
     told(&project, &["undo"]).assert_end("0 committed -");
     assert_eq!(project.read("notes.txt"), "one\ntwo\nTHREE\n");
-    refused(&project, &["undo", &again.step()], "NOT_UNDOABLE", "it is undone already");
+    refused(
+        &project,
+        &["undo", &again.step()],
+        "NOT_UNDOABLE",
+        "it is already undone",
+    );
     // What was never committed is applied without a commit.
     let kept = exec_with(&project, &EXPLICIT, "echo k > k.txt");
     told(&project, &["undo"]).assert_end("0 skipped -");
@@ -277,8 +379,17 @@ fn a_step_of_another_branch_is_refused_by_the_name_of_the_branch() {
     let made = exec(&project, "echo a > a.txt");
     project.bash("git checkout -q -b other HEAD~1");
     let ran = refused(&project, &["undo"], "OTHER_BRANCH", "branch `main`");
-    assert!(ran.message().contains("branch `other`"), "{}", ran.message());
-    refused(&project, &["undo", &made.step()], "OTHER_BRANCH", "branch `main`");
+    assert!(
+        ran.message().contains("branch `other`"),
+        "{}",
+        ran.message()
+    );
+    refused(
+        &project,
+        &["undo", &made.step()],
+        "OTHER_BRANCH",
+        "branch `main`",
+    );
     // A branch that has its commit is the same history: merged, renamed, or no branch at all.
     project.bash("git merge -q --ff-only main; git branch -q -D main; git checkout -q --detach");
     told(&project, &["undo"]).assert_end("0 committed -");
@@ -296,15 +407,23 @@ fn kept_changes_that_were_taken_along_to_a_new_branch_are_undone_there() {
 }
 
 #[test]
-fn what_the_user_discarded_already_is_noted_and_the_next_undo_goes_on() {
+fn what_the_user_discarded_already_is_noted_and_the_next_undo_continues() {
     let project = simple();
     exec(&project, "echo a > a.txt").assert_end("0 committed -");
-    exec_with(&project, &EXPLICIT, "echo b > b.txt; echo four >> notes.txt").assert_end("0 skipped -");
+    exec_with(
+        &project,
+        &EXPLICIT,
+        "echo b > b.txt; echo four >> notes.txt",
+    )
+    .assert_end("0 skipped -");
     project.bash("git checkout -q notes.txt; rm b.txt");
     let before = Picture::of(&project);
     let ran = project.piton(["undo"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
-    assert!(ran.stderr().contains("nothing to do, its changes are not there any more"), "{ran}");
+    assert!(
+        ran.stderr().contains("nothing to do, its changes are gone"),
+        "{ran}"
+    );
     before.assert_same(&project);
     told(&project, &["undo"]).assert_end("0 committed -");
     assert!(!exists(&project, "a.txt"));
@@ -315,7 +434,7 @@ fn what_the_user_discarded_already_is_noted_and_the_next_undo_goes_on() {
 }
 
 #[test]
-fn a_commit_that_the_user_reset_is_gone_and_the_next_undo_goes_on() {
+fn a_commit_that_the_user_reset_is_gone_and_the_next_undo_continues() {
     let project = simple();
     exec(&project, "echo a > a.txt").assert_end("0 committed -");
     exec(&project, "echo b > b.txt").assert_end("0 committed -");
@@ -339,11 +458,13 @@ fn a_commit_that_was_reset_softly_is_undone_on_disk() {
 }
 
 #[test]
-fn an_amended_commit_is_taken_back_all_the_same() {
+fn an_amended_commit_is_undone_all_the_same() {
     for more in ["", "echo mine > mine.txt; git add mine.txt;"] {
         let project = simple();
         exec(&project, "echo a > a.txt; echo four >> notes.txt").assert_end("0 committed -");
-        project.bash(&format!("{more} git commit -q --amend -m 'another message'"));
+        project.bash(&format!(
+            "{more} git commit -q --amend -m 'another message'"
+        ));
         told(&project, &["undo"]).assert_end("0 committed -");
         assert!(!exists(&project, "a.txt"));
         assert_eq!(project.read("notes.txt"), "one\ntwo\nthree\n");
@@ -354,12 +475,20 @@ fn an_amended_commit_is_taken_back_all_the_same() {
 
 #[test]
 fn work_of_the_user_since_then_stays() {
-    let project = TestProject::new().file("f.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n").committed();
+    let project = TestProject::new()
+        .file("f.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+        .committed();
     exec(&project, "sed -i s/1/one/ f.txt; echo a > a.txt").assert_end("0 committed -");
     project.bash("sed -i s/5/five/ f.txt; git commit -qam five; sed -i s/9/nine/ f.txt; git add f.txt; echo x > x.txt");
     told(&project, &["undo"]).assert_end("0 committed -");
-    assert_eq!(project.git(["show", "HEAD:f.txt"]), "1\n2\n3\n4\nfive\n6\n7\n8\n9\n");
-    assert_eq!(project.git(["show", ":f.txt"]), "1\n2\n3\n4\nfive\n6\n7\n8\nnine\n");
+    assert_eq!(
+        project.git(["show", "HEAD:f.txt"]),
+        "1\n2\n3\n4\nfive\n6\n7\n8\n9\n"
+    );
+    assert_eq!(
+        project.git(["show", ":f.txt"]),
+        "1\n2\n3\n4\nfive\n6\n7\n8\nnine\n"
+    );
     assert_eq!(project.read("f.txt"), "1\n2\n3\n4\nfive\n6\n7\n8\nnine\n");
     assert_eq!(status(&project), "M  f.txt\n?? x.txt\n");
     // What is staged in the same lines stops it before anything is changed.
@@ -369,7 +498,7 @@ fn work_of_the_user_since_then_stays() {
 }
 
 #[test]
-fn a_committed_step_whose_files_the_user_put_back_is_taken_out_of_the_branch() {
+fn a_committed_step_whose_files_the_user_rolled_back_is_taken_out_of_the_branch() {
     let project = simple();
     exec(&project, "echo a > a.txt").assert_end("0 committed -");
     project.bash("rm a.txt");
@@ -385,7 +514,12 @@ fn an_undo_is_undone_by_its_name() {
     let undone = told(&project, &["undo"]);
     told(&project, &["undo", &undone.step()]).assert_end("0 committed -");
     assert_eq!(project.read("a.txt"), "a\n");
-    refused(&project, &["undo", &undone.step()], "NOT_UNDOABLE", "it is undone already");
+    refused(
+        &project,
+        &["undo", &undone.step()],
+        "NOT_UNDOABLE",
+        "it is already undone",
+    );
     // The step counts again.
     told(&project, &["undo", &made.step()]).assert_end("0 committed -");
     assert!(!exists(&project, "a.txt"));
@@ -401,10 +535,20 @@ fn a_restore_and_a_hard_roll_back_are_operations() {
     assert_eq!(project.read("a.txt"), "a1\n");
     told(&project, &["undo"]).assert_end("0 committed -");
     assert_eq!(project.read("a.txt"), "a2\n");
-    assert_eq!(project.piton(["rollback", "--hard", "HEAD~2", "--yes"]).code(), Some(0));
+    assert_eq!(
+        project
+            .piton(["rollback", "--hard", "HEAD~2", "--yes"])
+            .code(),
+        Some(0)
+    );
     assert_eq!(project.read("a.txt"), "a2\n");
     project.bash("echo dirty > a.txt");
-    assert_eq!(project.piton(["rollback", "--hard", "HEAD", "--yes"]).code(), Some(0));
+    assert_eq!(
+        project
+            .piton(["rollback", "--hard", "HEAD", "--yes"])
+            .code(),
+        Some(0)
+    );
     told(&project, &["undo"]).assert_end("0 skipped -");
     assert_eq!(project.read("a.txt"), "dirty\n");
 }
@@ -424,34 +568,64 @@ fn the_first_commit_of_a_repository_can_be_undone() {
 }
 
 #[test]
-fn runs_that_cannot_be_taken_back_say_why() {
+fn runs_that_cannot_be_undone_say_why() {
     let waiting = r#"<step name="one"><execute item_type="tool" item_id="one"/></step>
-<step name="wait"><action>Wait for somebody.</action></step>"#;
+<step name="wait"><action>Wait for an answer.</action></step>"#;
     let project = directed("auto")
         .tool("nothing", "mutates_state: false", "true")
         .directive("idle", ["nothing"])
-        .file(".ai/directives/waits.md", crate::mcp_runs::directive("waits", "auto", waiting))
+        .file(
+            ".ai/directives/waits.md",
+            crate::mcp_runs::directive("waits", "auto", waiting),
+        )
         .committed();
     let idle = told(&project, &["run", "idle"]);
     let run = idle.last()["run_id"].as_str().expect("a run").to_owned();
-    refused(&project, &["undo", &run], "NOT_UNDOABLE", "it changed nothing");
+    refused(
+        &project,
+        &["undo", &run],
+        "NOT_UNDOABLE",
+        "it changed nothing",
+    );
     let waits = told(&project, &["run", "waits"]);
     let run = waits.last()["run_id"].as_str().expect("a run").to_owned();
     assert_eq!(waits.ran.code(), Some(4), "{}", waits.ran);
     let open = refused(&project, &["undo", &run], "RUN_WAITS", &run);
-    assert!(open.last()["error"]["suggestion"].as_str().is_some_and(|it| it.contains("piton cancel")));
+    assert!(
+        open.last()["error"]["suggestion"]
+            .as_str()
+            .is_some_and(|it| it.contains("piton cancel"))
+    );
     assert_eq!(project.piton(["cancel", &run]).code(), Some(0));
     told(&project, &["undo", &run]).assert_end("0 committed -");
     // A run of another work tree belongs there.
     project.bash("git worktree add -q ../side");
     let runs = count_runs(&project);
     let side = project.root().join("../side");
-    let ran = project.piton(["-C", side.to_str().expect("UTF-8"), "exec", "--", "sh", "-c", "echo s > s.txt"]);
-    assert_eq!((ran.code(), count_runs(&project)), (Some(0), runs + 1), "{ran}");
+    let ran = project.piton([
+        "-C",
+        side.to_str().expect("UTF-8"),
+        "exec",
+        "--",
+        "sh",
+        "-c",
+        "echo s > s.txt",
+    ]);
+    assert_eq!(
+        (ran.code(), count_runs(&project)),
+        (Some(0), runs + 1),
+        "{ran}"
+    );
     let log = project.piton(["log", "--format", "json"]).stdout();
-    let newest: serde_json::Value = serde_json::from_str(log.lines().next().expect("a run")).expect("JSON");
+    let newest: serde_json::Value =
+        serde_json::from_str(log.lines().next().expect("a run")).expect("JSON");
     let other = newest["id"].as_str().expect("a name").to_owned();
-    refused(&project, &["undo", &other], "NOT_UNDOABLE", "another work tree");
+    refused(
+        &project,
+        &["undo", &other],
+        "NOT_UNDOABLE",
+        "another work tree",
+    );
 }
 
 #[test]
@@ -463,8 +637,16 @@ fn a_preview_is_for_people_too() {
     assert_eq!(shown.code(), Some(0), "{shown}");
     assert_eq!(shown.stdout(), "removed     a.txt\nrestored    notes.txt\n");
     let short = &made.commit()[..10];
-    assert_eq!(shown.stderr(), format!("{} bash\na new commit would take back {short}\n", made.step()));
+    assert_eq!(
+        shown.stderr(),
+        format!("{} bash\na new commit would undo {short}\n", made.step())
+    );
     before.0.assert_same(&project);
     assert_eq!(count_runs(&project), before.1);
-    assert_eq!(project.piton(["undo", &made.step(), "--to", &made.step()]).code(), Some(2));
+    assert_eq!(
+        project
+            .piton(["undo", &made.step(), "--to", &made.step()])
+            .code(),
+        Some(2)
+    );
 }

@@ -28,7 +28,12 @@ fn h23_a_dry_run_lists_everything_and_changes_nothing() {
     assert_eq!(preview.code(), Some(0), "{preview}");
     assert_eq!(
         effects(&preview.json()),
-        ["restored a.txt", "restored notes.txt", "restored src/b.txt", "removed src/c.txt"]
+        [
+            "restored a.txt",
+            "restored notes.txt",
+            "restored src/b.txt",
+            "removed src/c.txt"
+        ]
     );
     let human = project.piton(["restore", &steps[0], "--dry-run"]);
     assert_eq!(
@@ -48,7 +53,12 @@ fn h23_a_dry_run_names_what_is_kept_and_what_is_in_the_way() {
     assert_eq!(preview.code(), Some(1), "it would be refused");
     assert_eq!(
         effects(&preview.json()),
-        ["conflict a.txt", "restored notes.txt", "restored src/b.txt", "unchanged src/c.txt"]
+        [
+            "conflict a.txt",
+            "restored notes.txt",
+            "restored src/b.txt",
+            "unchanged src/c.txt"
+        ]
     );
 }
 
@@ -57,13 +67,29 @@ fn h23_a_restore_is_a_step_that_can_be_undone() {
     let (project, steps) = three_steps();
     project.bash("echo mine > mine.txt; echo staged > staged.txt; git add staged.txt");
     let before = Picture::of(&project);
-    let (tree, tip) = (project.git(["rev-parse", "HEAD^{tree}"]), project.git(["rev-parse", "HEAD"]));
+    let (tree, tip) = (
+        project.git(["rev-parse", "HEAD^{tree}"]),
+        project.git(["rev-parse", "HEAD"]),
+    );
     let restored = told(&project, &["restore", &steps[0]]);
     restored.assert_end("0 committed -");
-    assert_eq!((project.read("a.txt").as_str(), project.read("src/b.txt").as_str()), ("a1\n", "b1\n"));
+    assert_eq!(
+        (
+            project.read("a.txt").as_str(),
+            project.read("src/b.txt").as_str()
+        ),
+        ("a1\n", "b1\n")
+    );
     assert!(!project.root().join("src/c.txt").exists());
-    assert_eq!(project.git(["rev-parse", "HEAD^"]), tip, "the branch goes forward");
-    assert_eq!(files_of(&project, "HEAD"), ["a.txt", "notes.txt", "src/b.txt", "src/c.txt"]);
+    assert_eq!(
+        project.git(["rev-parse", "HEAD^"]),
+        tip,
+        "the branch goes forward"
+    );
+    assert_eq!(
+        files_of(&project, "HEAD"),
+        ["a.txt", "notes.txt", "src/b.txt", "src/c.txt"]
+    );
     before.assert_only(&project, &["a.txt", "notes.txt", "src"]);
     told(&project, &["undo"]).assert_end("0 committed -");
     assert_eq!(project.git(["rev-parse", "HEAD^{tree}"]), tree);
@@ -76,11 +102,18 @@ fn h23_paths_limit_a_restore() {
     let (project, steps) = three_steps();
     let before = Picture::of(&project);
     told(&project, &["restore", &steps[0], "--paths", "src"]).assert_end("0 committed -");
-    assert_eq!((project.read("a.txt").as_str(), project.read("src/b.txt").as_str()), ("a2\n", "b1\n"));
+    assert_eq!(
+        (
+            project.read("a.txt").as_str(),
+            project.read("src/b.txt").as_str()
+        ),
+        ("a2\n", "b1\n")
+    );
     assert_eq!(files_of(&project, "HEAD"), ["src/b.txt", "src/c.txt"]);
     before.assert_only(&project, &["src"]);
     project.assert_clean();
-    told(&project, &["restore", &steps[0], "--paths", "../elsewhere"]).assert_end("2 - OUTSIDE_PATH");
+    told(&project, &["restore", &steps[0], "--paths", "../elsewhere"])
+        .assert_end("2 - OUTSIDE_PATH");
 }
 
 #[test]
@@ -90,10 +123,18 @@ fn h23_a_file_that_was_changed_since_is_refused_by_its_name() {
     let before = Picture::of(&project);
     let refused = told(&project, &["restore", &steps[0]]);
     refused.assert_end("1 - CHANGED_SINCE");
-    assert!(refused.message().contains("`a.txt`"), "{}", refused.message());
+    assert!(
+        refused.message().contains("`a.txt`"),
+        "{}",
+        refused.message()
+    );
     before.assert_same(&project);
     // The others can be restored by their names.
-    told(&project, &["restore", &steps[0], "--paths", "src", "notes.txt"]).assert_end("0 committed -");
+    told(
+        &project,
+        &["restore", &steps[0], "--paths", "src", "notes.txt"],
+    )
+    .assert_end("0 committed -");
     assert_eq!(project.read("a.txt"), "my own\n");
     assert_eq!(project.git(["status", "--porcelain"]), " M a.txt\n");
 }
@@ -104,7 +145,10 @@ fn h23_a_restore_to_the_newest_step_has_nothing_to_do() {
     let before = Picture::of(&project);
     let ran = project.piton(["restore", &steps[2]]);
     assert!(matches!(ran.code(), Some(0 | 1)), "{ran}");
-    assert!(ran.stderr().contains("no later step changed anything"), "{ran}");
+    assert!(
+        ran.stderr().contains("no later step changed anything"),
+        "{ran}"
+    );
     told(&project, &["restore", &steps[2], "--dry-run"]);
     told(&project, &["restore", "nothing-like-it"]).assert_end("2 - NOT_FOUND");
     before.assert_same(&project);
@@ -127,7 +171,8 @@ fn h23_a_restore_of_uncommitted_steps_leaves_the_branch_alone() {
     let project = simple();
     let explicit = ["--checkpoint", "explicit"];
     let first = super::exec_with(&project, &explicit, "echo a1 > a.txt");
-    super::exec_with(&project, &explicit, "echo a2 > a.txt; echo b > b.txt").assert_end("0 skipped -");
+    super::exec_with(&project, &explicit, "echo a2 > a.txt; echo b > b.txt")
+        .assert_end("0 skipped -");
     let before = Picture::of(&project);
     let restored = told(&project, &["restore", &first.step()]);
     assert_eq!(restored.ran.code(), Some(0), "{}", restored.ran);

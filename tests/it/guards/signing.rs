@@ -29,7 +29,14 @@ fn h17_commits_are_signed_and_git_verifies_them() {
     project.assert_clean();
     // Their trailers are as they should be in spite of the signature.
     assert_eq!(
-        project.git(["log", "-1", "--format=%(trailers:key=Piton-Run,valueonly)", &made.commit()]).trim_end(),
+        project
+            .git([
+                "log",
+                "-1",
+                "--format=%(trailers:key=Piton-Run,valueonly)",
+                &made.commit()
+            ])
+            .trim_end(),
         made.last()["run_id"].as_str().expect("a run")
     );
 }
@@ -52,7 +59,11 @@ fn h17_without_the_key_nothing_is_committed_and_the_changes_stay() {
         assert_eq!(project.read("a.txt"), "a\n", "{spoil}");
         assert_eq!(project.read("notes.txt"), "one\ntwo\nthree\nfour\n");
         let now = Picture::of(&project);
-        assert_eq!((&now.refs, &now.staged), (&before.refs, &before.staged), "{spoil}");
+        assert_eq!(
+            (&now.refs, &now.staged),
+            (&before.refs, &before.staged),
+            "{spoil}"
+        );
         before.assert_only(&project, &["a.txt", "notes.txt"]);
     }
 }
@@ -74,7 +85,11 @@ fn h17_signing_that_is_set_outside_of_the_repository_counts() {
     let project = signed();
     project.bash("git config --unset commit.gpgSign");
     let project = project.home_file("gitconfig", "[commit]\n\tgpgSign = true\n");
-    let settings = project.home().join("gitconfig").to_string_lossy().into_owned();
+    let settings = project
+        .home()
+        .join("gitconfig")
+        .to_string_lossy()
+        .into_owned();
     let project = project.variable("GIT_CONFIG_GLOBAL", &settings);
     let made = exec(&project, "echo a > a.txt");
     made.assert_end("0 committed -");
@@ -98,7 +113,10 @@ fn assert_all_signed(project: &TestProject, commits: usize) {
     // The first one was made before there was a key.
     let made: Vec<&str> = log.lines().take(commits).collect();
     assert_eq!(log.lines().count(), commits + 1, "{log}");
-    assert!(made.iter().all(|line| line.split(' ').nth(1) == Some("G")), "{log}");
+    assert!(
+        made.iter().all(|line| line.split(' ').nth(1) == Some("G")),
+        "{log}"
+    );
     for line in made {
         project.git(["verify-commit", &line[..40]]);
     }
@@ -128,7 +146,9 @@ fn h17_undo_redo_checkpoints_and_their_undo_are_signed() {
 
 #[test]
 fn h17_what_an_atomic_run_made_and_took_back_is_signed() {
-    let steps = |name: &str| format!("<step name=\"{name}\"><execute item_type=\"tool\" item_id=\"{name}\"/></step>\n");
+    let steps = |name: &str| {
+        format!("<step name=\"{name}\"><execute item_type=\"tool\" item_id=\"{name}\"/></step>\n")
+    };
     let text = format!(
         "# all\n\n```xml\n<directive name=\"all\" version=\"1.0.0\">\n<metadata><description>All</description>\
          <git_checkpoint mode=\"auto\"/><permissions><execute resource=\"tool\" id=\"*\"/>\
@@ -137,7 +157,9 @@ fn h17_what_an_atomic_run_made_and_took_back_is_signed() {
         steps("fail")
     );
     let project = signed().file(".ai/directives/all.md", text);
-    let project = project.tool("make", "", "echo a > a.txt").tool("fail", "", "exit 3");
+    let project = project
+        .tool("make", "", "echo a > a.txt")
+        .tool("fail", "", "exit 3");
     project.bash("git add .ai; git commit -qm items");
     let ran = project.piton(["run", "all", "--atomic"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
@@ -145,10 +167,23 @@ fn h17_what_an_atomic_run_made_and_took_back_is_signed() {
     assert_all_signed(&project, 3);
     project.assert_clean();
     // Without the key the run cannot be taken back by a commit: what it made stays, and the reason is told.
-    let project = project.tool("fail", "", "mv ../home/key ../home/key.away; exit 3");
+    let project = project.tool(
+        "fail",
+        "isolation: trusted",
+        "mv ../home/key ../home/key.away; exit 3",
+    );
     project.bash("git add .ai; git commit -qm items");
     let ran = project.piton(["run", "all", "--atomic"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
-    assert!(ran.stderr().contains("the run was not rolled back") && ran.stderr().contains("sign"), "{ran}");
-    assert_eq!((project.read("a.txt").as_str(), project.git(["status", "--porcelain"]).as_str()), ("a\n", ""));
+    assert!(
+        ran.stderr().contains("the run was not rolled back") && ran.stderr().contains("sign"),
+        "{ran}"
+    );
+    assert_eq!(
+        (
+            project.read("a.txt").as_str(),
+            project.git(["status", "--porcelain"]).as_str()
+        ),
+        ("a\n", "")
+    );
 }

@@ -11,7 +11,7 @@ fn dirty() -> TestProject {
 }
 
 #[test]
-fn h23_undo_takes_back_the_newest_step_with_a_new_commit() {
+fn h23_undo_undoes_the_newest_step_with_a_new_commit() {
     let project = dirty();
     let first = exec(&project, "echo a > a.txt");
     let before = Picture::of(&project);
@@ -22,13 +22,20 @@ fn h23_undo_takes_back_the_newest_step_with_a_new_commit() {
     assert!(!project.root().join("b.txt").exists());
     assert_eq!(project.read("a.txt"), "a\n");
     let parent = project.git(["rev-parse", "HEAD^"]);
-    assert_eq!(parent.trim_end(), second.commit(), "the branch goes forward");
+    assert_eq!(
+        parent.trim_end(),
+        second.commit(),
+        "the branch goes forward"
+    );
     assert_eq!(
         project.git(["rev-parse", "HEAD^{tree}"]),
         project.git(["rev-parse", &format!("{}^{{tree}}", first.commit())])
     );
     let message = project.git(["log", "-1", "--format=%B"]);
-    assert!(message.contains(&format!("Piton-Undoes: {}", second.commit())), "{message}");
+    assert!(
+        message.contains(&format!("Piton-Undoes: {}", second.commit())),
+        "{message}"
+    );
     before.assert_only(&project, &["notes.txt", "b.txt"]);
     assert_eq!(Picture::of(&project).status, before.status);
 }
@@ -49,7 +56,9 @@ fn h23_undo_of_a_middle_step_keeps_the_later_ones() {
 
 #[test]
 fn h23_undo_of_a_middle_step_merges_other_lines_of_the_same_file() {
-    let project = TestProject::new().file("notes.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n").committed();
+    let project = TestProject::new()
+        .file("notes.txt", "1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+        .committed();
     let first = exec(&project, "sed -i 's/^1$/one/' notes.txt");
     exec(&project, "sed -i 's/^9$/nine/' notes.txt");
     told(&project, &["undo", &first.step()]).assert_end("0 committed -");
@@ -69,7 +78,7 @@ fn h23_undo_takes_the_name_of_a_commit() {
 }
 
 #[test]
-fn h23_undo_twice_takes_back_two_steps() {
+fn h23_undo_twice_undoes_two_steps() {
     let project = simple();
     let start = project.git(["rev-parse", "HEAD^{tree}"]);
     exec(&project, "echo a > a.txt");
@@ -80,7 +89,10 @@ fn h23_undo_twice_takes_back_two_steps() {
     assert_eq!(project.git(["rev-parse", "HEAD^{tree}"]), start);
     let third = told(&project, &["undo"]);
     third.assert_end("1 - NOTHING_TO_UNDO");
-    assert_eq!(third.message(), "there is no step to undo in this work tree");
+    assert_eq!(
+        third.message(),
+        "there is no step to undo in this work tree"
+    );
     project.assert_clean();
 }
 
@@ -88,7 +100,10 @@ fn h23_undo_twice_takes_back_two_steps() {
 fn h23_redo_brings_back_what_was_undone() {
     let project = dirty();
     exec(&project, "echo a > a.txt; echo four >> notes.txt");
-    let (tree, before) = (project.git(["rev-parse", "HEAD^{tree}"]), Picture::of(&project));
+    let (tree, before) = (
+        project.git(["rev-parse", "HEAD^{tree}"]),
+        Picture::of(&project),
+    );
     told(&project, &["undo"]).assert_end("0 committed -");
     told(&project, &["redo"]).assert_end("0 committed -");
     assert_eq!(project.git(["rev-parse", "HEAD^{tree}"]), tree);
@@ -122,8 +137,12 @@ fn h23_redo_of_several_undos_goes_from_the_newest_to_the_oldest() {
 fn h23_undo_of_an_uncommitted_step_makes_no_commit() {
     let project = dirty();
     let before = Picture::of(&project);
-    exec_with(&project, &["--checkpoint", "explicit"], "echo a > a.txt; echo four >> notes.txt")
-        .assert_end("0 skipped -");
+    exec_with(
+        &project,
+        &["--checkpoint", "explicit"],
+        "echo a > a.txt; echo four >> notes.txt",
+    )
+    .assert_end("0 skipped -");
     told(&project, &["undo"]).assert_end("0 skipped -");
     assert_eq!(project.read("notes.txt"), "one\ntwo\nthree\n");
     before.assert_only(&project, &["notes.txt"]);
@@ -157,7 +176,11 @@ fn h23_undo_changes_nothing_where_the_same_lines_have_changed_since() {
     let before = Picture::of(&project);
     let undone = told(&project, &["undo"]);
     undone.assert_end("1 - CHANGED_SINCE");
-    assert!(undone.message().contains("`notes.txt`"), "{}", undone.message());
+    assert!(
+        undone.message().contains("`notes.txt`"),
+        "{}",
+        undone.message()
+    );
     before.assert_same(&project);
     // With the file as the step left it, the undo works.
     project.bash("sed -i 's/Two!/TWO/' notes.txt");
@@ -185,8 +208,8 @@ fn h23_undo_of_what_changed_nothing_is_refused_by_name() {
     let before = Picture::of(&project);
     for (step, reason) in [
         (nothing.step(), "it changed nothing"),
-        (failed.step(), "it was rolled back already"),
-        (made.step(), "it is undone already"),
+        (failed.step(), "it was already rolled back"),
+        (made.step(), "it is already undone"),
     ] {
         let undone = told(&project, &["undo", &step]);
         undone.assert_end("1 - NOT_UNDOABLE");
@@ -205,7 +228,11 @@ fn h23_nothing_to_undo_says_so() {
     let before = Picture::of(&project);
     let ran = project.piton(["undo"]);
     assert_eq!(ran.code(), Some(1));
-    assert!(ran.stderr().starts_with("error: there is no step to undo in this work tree\n"), "{ran}");
+    assert!(
+        ran.stderr()
+            .starts_with("error: there is no step to undo in this work tree\n"),
+        "{ran}"
+    );
     assert_eq!(project.piton(["redo"]).code(), Some(1));
     before.assert_same(&project);
     assert_eq!(count_runs(&project), 0);

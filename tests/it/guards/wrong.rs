@@ -4,7 +4,7 @@ use super::{Picture, count_runs, exec, exec_with, simple, told};
 use crate::harness::TestProject;
 
 #[test]
-fn wrong_usage_is_told_before_anything_happens() {
+fn wrong_usage_is_reported_before_anything_happens() {
     let project = simple();
     let before = Picture::of(&project);
     let cases: [&[&str]; 8] = [
@@ -34,8 +34,14 @@ fn wrong_usage_names_what_is_wrong() {
     let project = simple();
     for (words, named) in [
         (&["exec", "--writes", "a[", "--", "true"][..], "a["),
-        (&["exec", "--", "no-such-program-anywhere"][..], "no-such-program-anywhere"),
-        (&["exec", "--checkpoint", "sometimes", "--", "true"][..], "sometimes"),
+        (
+            &["exec", "--", "no-such-program-anywhere"][..],
+            "no-such-program-anywhere",
+        ),
+        (
+            &["exec", "--checkpoint", "sometimes", "--", "true"][..],
+            "sometimes",
+        ),
         (&["restore", "01k9zzzz"][..], "01k9zzzz"),
     ] {
         let ran = project.piton(words);
@@ -52,7 +58,13 @@ fn a_name_that_no_commit_can_hold_is_refused_before_the_command_runs() {
         let ran = project.piton(["exec", "--name", name, "--", "touch", "ran"]);
         assert_eq!(ran.code(), Some(2), "{name:?}\n{ran}");
     }
-    for message in ["", "Piton-Run: forged", "Signed-off-by: A <a@b>", "# comment", "[directive: x]"] {
+    for message in [
+        "",
+        "Piton-Run: forged",
+        "Signed-off-by: A <a@b>",
+        "# comment",
+        "[directive: x]",
+    ] {
         let ran = project.piton(["exec", "-m", message, "--", "touch", "ran"]);
         assert_eq!(ran.code(), Some(2), "{message:?}\n{ran}");
     }
@@ -61,7 +73,7 @@ fn a_name_that_no_commit_can_hold_is_refused_before_the_command_runs() {
 }
 
 #[test]
-fn g93_operations_in_progress_are_refused_with_the_way_out() {
+fn g93_operations_in_progress_are_refused_with_a_hint() {
     let project = simple();
     project.bash(
         "git checkout -q -b other; echo other > notes.txt; git commit -qam other; \
@@ -70,7 +82,12 @@ fn g93_operations_in_progress_are_refused_with_the_way_out() {
     let before = Picture::of(&project);
     let refused = exec(&project, "touch ran");
     refused.assert_end("5 - OPERATION_IN_PROGRESS");
-    assert!(refused.last()["error"]["suggestion"].as_str().unwrap_or_default().contains("git merge --abort"));
+    assert!(
+        refused.last()["error"]["suggestion"]
+            .as_str()
+            .unwrap_or_default()
+            .contains("git merge --abort")
+    );
     assert_eq!(count_runs(&project), 0);
     before.assert_same(&project);
     project.bash("git merge --abort; git bisect start -q");
@@ -88,7 +105,7 @@ fn g93_operations_in_progress_are_refused_with_the_way_out() {
 }
 
 #[test]
-fn g93_unborn_and_detached_heads_are_served() {
+fn g93_unborn_and_detached_heads_are_supported() {
     let project = TestProject::new();
     exec(&project, "echo a > a.txt; exit 1").assert_end("1 rolled_back COMMAND_FAILED");
     exec(&project, "echo a > a.txt").assert_end("0 committed -");
@@ -96,7 +113,11 @@ fn g93_unborn_and_detached_heads_are_served() {
     project.git(["checkout", "-q", "--detach"]);
     let made = exec(&project, "echo b > b.txt");
     made.assert_end("0 committed -");
-    assert!(made.notes().iter().any(|note| note.contains("detached")), "{:?}", made.notes());
+    assert!(
+        made.notes().iter().any(|note| note.contains("detached")),
+        "{:?}",
+        made.notes()
+    );
     assert_eq!(project.git(["rev-parse", "HEAD"]).trim_end(), made.commit());
     assert_ne!(project.git(["rev-parse", "main"]).trim_end(), made.commit());
     project.assert_clean();
@@ -108,7 +129,11 @@ fn g99_a_foreign_lock_on_the_index_is_refused_by_its_name_and_stays() {
     project.bash("echo foreign > .git/index.lock");
     let refused = exec(&project, "touch ran");
     refused.assert_end("5 - INDEX_LOCKED");
-    assert!(refused.message().contains("index.lock"), "{}", refused.message());
+    assert!(
+        refused.message().contains("index.lock"),
+        "{}",
+        refused.message()
+    );
     assert_eq!(project.read(".git/index.lock"), "foreign\n");
     assert!(!project.root().join("ran").exists());
     assert_eq!(count_runs(&project), 0);
@@ -127,7 +152,10 @@ fn g100_commits_made_by_others_meanwhile_are_never_lost() {
     back.assert_end("1 failed HEAD_MOVED");
     assert_eq!(project.git(["log", "-1", "--format=%s"]), "amended\n");
     assert_eq!(project.read("b.txt"), "b\n");
-    let made = exec(&project, "echo c > c.txt; git add c.txt; git commit -qm own; echo d > d.txt");
+    let made = exec(
+        &project,
+        "echo c > c.txt; git add c.txt; git commit -qm own; echo d > d.txt",
+    );
     made.assert_end("0 committed -");
     assert_eq!(files_of(&project), ["d.txt"]);
     assert_eq!(project.git(["log", "-1", "--format=%s", "HEAD^"]), "own\n");

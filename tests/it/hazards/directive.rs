@@ -22,7 +22,10 @@ fn g20_billion_laughs() {
 
 #[test]
 fn g21_external_entity() {
-    let text = format!("<!DOCTYPE d [<!ENTITY x SYSTEM \"file:///etc/passwd\">]>\n{}", xml("", &process("&x;")));
+    let text = format!(
+        "<!DOCTYPE d [<!ENTITY x SYSTEM \"file:///etc/passwd\">]>\n{}",
+        xml("", &process("&x;"))
+    );
     validated!(directive(format!("```xml\n{text}\n```\n")), @"
     exit 2
     error XML_DTD .ai/directives/d.md:2:1 document type declarations and entities are not accepted
@@ -38,7 +41,7 @@ fn g22_twenty_thousand_elements_deep() {
     ");
     validated!(directive(xml(&"<a>".repeat(20_000), "")), @"
     exit 2
-    warning UNFENCED_DIRECTIVE .ai/directives/d.md:1:1 the directive does not stand in a fenced xml block
+    warning UNFENCED_DIRECTIVE .ai/directives/d.md:1:1 the directive is not in a fenced xml block
     error NESTING_LIMIT .ai/directives/d.md:7:187 elements are nested more than 64 deep
     ");
     validated!(directive(fenced("", &"<directive>".repeat(20_000))), @"
@@ -71,7 +74,10 @@ fn g24_mismatched_element() {
 
 #[test]
 fn g25_bare_ampersands_and_angles() {
-    let text = fenced("", &process("<action>make && test < in 2>&1 & done</action>"));
+    let text = fenced(
+        "",
+        &process("<action>make && test < in 2>&1 & done</action>"),
+    );
     validated!(directive(&text), @"
     exit 0
     warning UNESCAPED_MARKUP .ai/directives/d.md:14:14 an unescaped `&` is taken as text
@@ -94,17 +100,29 @@ fn g25_a_megabyte_of_bare_markup() {
 fn g25_nothing_but_ampersands_up_to_the_largest_file() {
     for unit in ["&", "& "] {
         let text = fenced("", &process("<action>TEXT</action>"));
-        let text = text.replace("TEXT", &unit.repeat((1024 * 1024 - text.len()) / unit.len()));
-        let report = directive(text).limited(["validate", "--format", "json"]).json();
+        let text = text.replace(
+            "TEXT",
+            &unit.repeat((1024 * 1024 - text.len()) / unit.len()),
+        );
+        let report = directive(text)
+            .limited(["validate", "--format", "json"])
+            .json();
         assert_eq!(report["valid"], true, "{unit:?}");
     }
 }
 
 #[test]
 fn g26_cdata_is_kept_verbatim() {
-    let text = fenced("", &process("<action><![CDATA[ if a < b && c; then echo \"&lt;\"; fi ]]></action>"));
+    let text = fenced(
+        "",
+        &process("<action><![CDATA[ if a < b && c; then echo \"&lt;\"; fi ]]></action>"),
+    );
     let ran = directive(text).limited(["directive", "show", "d", "--format", "json"]);
-    assert!(ran.stdout().contains(r#"if a < b && c; then echo \"&lt;\"; fi"#), "{ran}");
+    assert!(
+        ran.stdout()
+            .contains(r#"if a < b && c; then echo \"&lt;\"; fi"#),
+        "{ran}"
+    );
 }
 
 #[test]
@@ -127,19 +145,26 @@ fn g28_two_roots() {
     validated!(directive(format!("```xml\n{}\ntrailing text\n```\n", xml("", ""))), @"
     exit 2
     error MISSING_REQUIRED_FIELD .ai/directives/d.md:2:1 at least one step is required
-    error TEXT_AFTER_DIRECTIVE .ai/directives/d.md:12:1 text stands between `</directive>` and the end of its fence
+    error TEXT_AFTER_DIRECTIVE .ai/directives/d.md:12:1 there is text between `</directive>` and the end of its fence
     ");
 }
 
 #[test]
 fn g29_several_fences() {
-    let two = format!("{}\n{}", fenced("", ""), fenced("", "").replace("\"d\"", "\"e\""));
+    let two = format!(
+        "{}\n{}",
+        fenced("", ""),
+        fenced("", "").replace("\"d\"", "\"e\"")
+    );
     validated!(directive(two), @"
     exit 2
     error MISSING_REQUIRED_FIELD .ai/directives/d.md:4:1 at least one step is required
     error MANY_DIRECTIVES .ai/directives/d.md:19:1 another directive begins here; the first begins on line 4
     ");
-    let one = format!("```xml\n<example/>\n```\n\n{}\n```xml\n<other>\n```\n", fenced("", &process(TOOL)));
+    let one = format!(
+        "```xml\n<example/>\n```\n\n{}\n```xml\n<other>\n```\n",
+        fenced("", &process(TOOL))
+    );
     validated!(directive(one), @"
     exit 0
     warning UNKNOWN_ITEM .ai/directives/d.md:17:1 tool `git_status` does not exist
@@ -148,7 +173,10 @@ fn g29_several_fences() {
 
 #[test]
 fn g30_longer_and_other_fences() {
-    let text = xml("", &process("<action><![CDATA[\n```bash\nls\n```\n]]></action>"));
+    let text = xml(
+        "",
+        &process("<action><![CDATA[\n```bash\nls\n```\n]]></action>"),
+    );
     validated!(directive(format!("````xml\n{text}\n````\n")), @"exit 0");
     validated!(directive(format!("~~~xml\n{text}\n~~~\n")), @"exit 0");
     validated!(directive(format!("````markdown\n```xml\n{text}\n```\n````\n")), @"exit 0");
@@ -156,7 +184,13 @@ fn g30_longer_and_other_fences() {
 
 #[test]
 fn g31_fences_inside_comments_and_cdata() {
-    let text = xml("", &format!("<!--\n```\n-->\n{}", process("<action><![CDATA[\n```\n]]></action>")));
+    let text = xml(
+        "",
+        &format!(
+            "<!--\n```\n-->\n{}",
+            process("<action><![CDATA[\n```\n]]></action>")
+        ),
+    );
     validated!(directive(format!("```xml\n{text}\n```\n")), @"exit 0");
 }
 
@@ -164,7 +198,7 @@ fn g31_fences_inside_comments_and_cdata() {
 fn g32_no_directive() {
     validated!(directive("# Just text\n"), @"
     exit 2
-    error NO_DIRECTIVE .ai/directives/d.md:1:1 the file holds no directive
+    error NO_DIRECTIVE .ai/directives/d.md:1:1 the file contains no directive
     ");
     validated!(directive(""), @"
     exit 2
@@ -172,7 +206,7 @@ fn g32_no_directive() {
     ");
     validated!(directive("```xml\n<workflow/>\n```\n"), @"
     exit 2
-    error NO_DIRECTIVE .ai/directives/d.md:1:1 the file holds no directive
+    error NO_DIRECTIVE .ai/directives/d.md:1:1 the file contains no directive
     ");
 }
 
@@ -180,20 +214,20 @@ fn g32_no_directive() {
 fn g32_huge_markdown_without_directive() {
     validated!(directive("```xml\n<a>\n```\n".repeat(60_000)), @"
     exit 2
-    error NO_DIRECTIVE .ai/directives/d.md:1:1 the file holds no directive
+    error NO_DIRECTIVE .ai/directives/d.md:1:1 the file contains no directive
     ");
     validated!(directive("`".repeat(1_000_000)), @"
     exit 2
-    error NO_DIRECTIVE .ai/directives/d.md:1:1 the file holds no directive
+    error NO_DIRECTIVE .ai/directives/d.md:1:1 the file contains no directive
     ");
     validated!(directive("<directive ".repeat(90_000)), @"
     exit 2
     error XML_SYNTAX .ai/directives/d.md:1:1 the tag `<directive` is malformed
-    warning UNFENCED_DIRECTIVE .ai/directives/d.md:1:1 the directive does not stand in a fenced xml block
+    warning UNFENCED_DIRECTIVE .ai/directives/d.md:1:1 the directive is not in a fenced xml block
     ");
     validated!(directive("<!--".repeat(200_000)), @"
     exit 2
-    error NO_DIRECTIVE .ai/directives/d.md:1:1 the file holds no directive
+    error NO_DIRECTIVE .ai/directives/d.md:1:1 the file contains no directive
     ");
 }
 
@@ -211,7 +245,11 @@ fn g33_unknown_permission() {
 fn g34_duplicate_names() {
     let step = "<step name=\"one\"><description>x</description><action>y</action></step>\n";
     let input = "<input name=\"i\" type=\"string\" required=\"true\">I</input>\n";
-    let rest = format!("<inputs>\n{}</inputs>\n<process>\n{}</process>", input.repeat(2), step.repeat(2));
+    let rest = format!(
+        "<inputs>\n{}</inputs>\n<process>\n{}</process>",
+        input.repeat(2),
+        step.repeat(2)
+    );
     validated!(directive(fenced("", &rest)), @"
     exit 2
     error DUPLICATE_NAME .ai/directives/d.md:14:1 input `i` is declared twice, first on line 13
@@ -230,7 +268,8 @@ fn g34_twenty_thousand_equal_steps() {
 
 #[test]
 fn g35_reference_to_nothing() {
-    let text = |action: &str| directive(fenced("", &process(&format!("<action>{action}</action>"))));
+    let text =
+        |action: &str| directive(fenced("", &process(&format!("<action>{action}</action>"))));
     validated!(text("{input:nope} {step:later.files} {step:one.files}"), @"
     exit 2
     error UNKNOWN_REFERENCE .ai/directives/d.md:14:9 there is no input `nope`
@@ -257,14 +296,31 @@ fn g36_name_of_another_file() {
 
 #[test]
 fn g37_invisible_and_lookalike_characters() {
-    for (name, text) in [("zero width", "d\u{200b}"), ("bidi", "d\u{202e}x"), ("lookalike", "\u{0430}dmin")] {
-        let ran = directive(fenced("", &process(TOOL)).replace("name=\"d\"", &format!("name=\"{text}\"")))
-            .limited(["validate", "--format", "json"]);
-        let codes: Vec<_> =
-            ran.json()["findings"].as_array().expect("a list").iter().map(|f| f["code"].clone()).collect();
-        assert_eq!((ran.code(), codes.contains(&"INVALID_ID".into())), (Some(2), true), "{name}: {ran}");
+    for (name, text) in [
+        ("zero width", "d\u{200b}"),
+        ("bidi", "d\u{202e}x"),
+        ("lookalike", "\u{0430}dmin"),
+    ] {
+        let ran = directive(
+            fenced("", &process(TOOL)).replace("name=\"d\"", &format!("name=\"{text}\"")),
+        )
+        .limited(["validate", "--format", "json"]);
+        let codes: Vec<_> = ran.json()["findings"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|f| f["code"].clone())
+            .collect();
+        assert_eq!(
+            (ran.code(), codes.contains(&"INVALID_ID".into())),
+            (Some(2), true),
+            "{name}: {ran}"
+        );
     }
-    let hidden = fenced("", &process("<execute item_type=\"tool\" item_id=\"git\u{200b}_status\"/>"));
+    let hidden = fenced(
+        "",
+        &process("<execute item_type=\"tool\" item_id=\"git\u{200b}_status\"/>"),
+    );
     validated!(directive(hidden), @r"
     exit 2
     error INVALID_ID .ai/directives/d.md:13:1 `git\\u{200b}_status` is not an id: an id may hold letters, digits, `_`, `-`, `.` and `/`, not U+200B
@@ -272,12 +328,18 @@ fn g37_invisible_and_lookalike_characters() {
     ");
     // People see the escaped character, which cannot reverse the text direction.
     let ran = TestProject::new().limited(["tool", "show", "git\u{202e}x"]);
-    assert!(!ran.stderr().contains('\u{202e}') && ran.code() == Some(2), "{ran}");
+    assert!(
+        !ran.stderr().contains('\u{202e}') && ran.code() == Some(2),
+        "{ran}"
+    );
 }
 
 #[test]
 fn g38_stamps() {
-    let stamp = format!("<!-- kiwi-mcp:validated:2026-01-01T00:00:00Z:{} -->\n", "a".repeat(64));
+    let stamp = format!(
+        "<!-- kiwi-mcp:validated:2026-01-01T00:00:00Z:{} -->\n",
+        "a".repeat(64)
+    );
     let text = fenced("", &process(TOOL));
     validated!(directive(format!("{stamp}{stamp}{text}")), @"
     exit 2

@@ -9,13 +9,21 @@ use std::process::Command;
 use super::{told, tool, validated};
 use crate::harness::TestProject;
 
-const STAMP: &str =
-    "# kiwi-mcp:validated:2026-01-01T00:00:00Z:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n";
+const STAMP: &str = "# kiwi-mcp:validated:2026-01-01T00:00:00Z:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n";
 
-#[expect(clippy::disallowed_methods, reason = "only a program can make a pipe with a name")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only a program can make a pipe with a name"
+)]
 fn pipe(path: &Path) {
     fs::create_dir_all(path.parent().expect("a pipe has a folder")).expect("a folder");
-    assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo starts").success());
+    assert!(
+        Command::new("mkfifo")
+            .arg(path)
+            .status()
+            .expect("mkfifo starts")
+            .success()
+    );
 }
 
 fn script(more: &str) -> String {
@@ -99,9 +107,18 @@ fn g58_a_pipe_in_the_place_of_every_file() {
     error HASH_MISMATCH .ai/tools/s/tool.yaml:1:1 Content hash mismatch: stamped aaaaaaaaaaaa…, found b8a4786655c2…
     and 4 more
     ");
-    for place in ["tools/t.yaml", "tools/s/requirements.txt", "config.yaml", "directives/d.md"] {
+    for place in [
+        "tools/t.yaml",
+        "tools/s/requirements.txt",
+        "config.yaml",
+        "directives/d.md",
+    ] {
         let path = format!(".ai/{place}");
-        assert_eq!(project.limited(["validate", &path]).code(), Some(2), "{path}");
+        assert_eq!(
+            project.limited(["validate", &path]).code(),
+            Some(2),
+            "{path}"
+        );
     }
     pipe(&project.root().join("outside.md"));
     told!(project, ["validate", "--format", "json", "outside.md"], @"
@@ -109,7 +126,10 @@ fn g58_a_pipe_in_the_place_of_every_file() {
     error NOT_A_REGULAR_FILE outside.md:1:1 not a regular file
     ");
     assert_eq!(project.limited(["config"]).code(), Some(2));
-    for settings in [project.root().join(".ai/config.yaml"), project.home().join(".ai/config.yaml")] {
+    for settings in [
+        project.root().join(".ai/config.yaml"),
+        project.home().join(".ai/config.yaml"),
+    ] {
         fs::remove_file(settings).expect("removed");
     }
     told!(project, ["tool", "show", "t", "--format", "json"], @r#"
@@ -124,8 +144,16 @@ fn g58_a_pipe_in_the_place_of_every_file() {
 
 #[test]
 fn g58_a_folder_in_the_place_of_every_file() {
-    let project = TestProject::new().file(".ai/tools/s/tool.yaml", script("")).file(".ai/tools/s/main.sh", "true\n");
-    for place in ["tools/t.yaml", "tools/x/tool.yaml", "tools/s/requirements.txt", "directives/d.md", "config.yaml"] {
+    let project = TestProject::new()
+        .file(".ai/tools/s/tool.yaml", script(""))
+        .file(".ai/tools/s/main.sh", "true\n");
+    for place in [
+        "tools/t.yaml",
+        "tools/x/tool.yaml",
+        "tools/s/requirements.txt",
+        "directives/d.md",
+        "config.yaml",
+    ] {
         fs::create_dir_all(project.root().join(".ai").join(place)).expect("a folder");
     }
     validated!(project, @"
@@ -137,8 +165,15 @@ fn g58_a_folder_in_the_place_of_every_file() {
 
 #[test]
 fn g58_devices_behind_links() {
-    let project = TestProject::new().file(".ai/tools/keep.txt", "").file(".ai/directives/keep.txt", "");
-    for place in ["tools/t.yaml", "tools/t.py", "directives/d.md", "config.yaml"] {
+    let project = TestProject::new()
+        .file(".ai/tools/keep.txt", "")
+        .file(".ai/directives/keep.txt", "");
+    for place in [
+        "tools/t.yaml",
+        "tools/t.py",
+        "directives/d.md",
+        "config.yaml",
+    ] {
         symlink("/dev/zero", project.root().join(".ai").join(place)).expect("a link");
     }
     validated!(project, @"
@@ -164,7 +199,12 @@ fn g58_a_sparse_terabyte() {
         .file(".ai/tools/s/tool.yaml", script(STAMP))
         .file(".ai/tools/s/main.sh", "true\n")
         .file(".ai/directives/keep.txt", "");
-    for place in ["tools/s/data", "tools/t.py", "directives/d.md", "config.yaml"] {
+    for place in [
+        "tools/s/data",
+        "tools/t.py",
+        "directives/d.md",
+        "config.yaml",
+    ] {
         let file = fs::File::create(project.root().join(".ai").join(place)).expect("a file");
         file.set_len(1 << 40).expect("a sparse file");
     }
@@ -192,7 +232,12 @@ fn g58_hundred_thousand_empty_files() {
 #[test]
 fn g58_ten_thousand_empty_items() {
     let project = TestProject::new();
-    for (folder, ending) in [("tools", "yaml"), ("directives", "md"), ("knowledge", "md"), ("tools", "py")] {
+    for (folder, ending) in [
+        ("tools", "yaml"),
+        ("directives", "md"),
+        ("knowledge", "md"),
+        ("tools", "py"),
+    ] {
         let folder = project.root().join(".ai").join(folder);
         fs::create_dir_all(&folder).expect("a folder");
         for at in 0..2_500 {
@@ -257,8 +302,10 @@ fn g58_items_that_are_a_file_a_link_or_nothing() {
     error PATH_ESCAPE .ai:1:1 the link leaves the project
     ");
 
-    let project =
-        TestProject::new().file(".ai/tools", "a file\n").file(".ai/directives", "").file(".ai/extractors", "");
+    let project = TestProject::new()
+        .file(".ai/tools", "a file\n")
+        .file(".ai/directives", "")
+        .file(".ai/extractors", "");
     validated!(project, @"
     exit 2
     error UNREADABLE_FILE .ai/directives:1:1 cannot read the folder: Not a directory (os error 20)
@@ -268,7 +315,8 @@ fn g58_items_that_are_a_file_a_link_or_nothing() {
 
 #[test]
 fn g58_folders_too_deep() {
-    let project = TestProject::new().file(&format!(".ai/tools/{}t.yaml", "a/".repeat(200)), tool(""));
+    let project =
+        TestProject::new().file(&format!(".ai/tools/{}t.yaml", "a/".repeat(200)), tool(""));
     validated!(project, @"
     exit 2
     error NESTING_LIMIT .ai/tools/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a:1:1 more than 32 folders deep
@@ -277,18 +325,31 @@ fn g58_folders_too_deep() {
 
 #[test]
 fn g59_places_that_are_no_project() {
-    let project = TestProject::new().file("plain.txt", "x").file(".ai/tools/t.yaml", tool(""));
+    let project = TestProject::new()
+        .file("plain.txt", "x")
+        .file(".ai/tools/t.yaml", tool(""));
     project.git(["init", "--quiet", "--bare", "bare.git"]);
     pipe(&project.root().join("pipe"));
     let home = project.home();
-    for place in
-        ["/", "/dev/null", "plain.txt", "pipe", "nowhere", "bare.git", ".git", "a\nb", home.to_str().expect("text")]
-    {
+    for place in [
+        "/",
+        "/dev/null",
+        "plain.txt",
+        "pipe",
+        "nowhere",
+        "bare.git",
+        ".git",
+        "a\nb",
+        home.to_str().expect("text"),
+    ] {
         let ran = project.limited(["-C", place, "validate", "--format", "json"]);
         assert!(matches!(ran.code(), Some(2 | 5)), "{place:?}: {ran}");
         let shown = ran.json();
         let code = shown["error"]["code"].as_str().or(shown["code"].as_str());
-        assert!(matches!(code, Some("NOT_A_PROJECT" | "NOT_A_FOLDER")), "{place:?}: {ran}");
+        assert!(
+            matches!(code, Some("NOT_A_PROJECT" | "NOT_A_FOLDER")),
+            "{place:?}: {ran}"
+        );
     }
 }
 
@@ -299,12 +360,19 @@ fn g58_scripts_that_cost_their_interpreter_much() {
         ("python_runtime", "main.py", nested.as_str()),
         ("python_runtime", "main.py", &nested.repeat(10)),
         ("node_runtime", "main.js", &nested.repeat(10)),
-        ("bash_runtime", "main.sh", &"f() { echo $(a b); }\n".repeat(45_000)),
+        (
+            "bash_runtime",
+            "main.sh",
+            &"f() { echo $(a b); }\n".repeat(45_000),
+        ),
     ] {
         let text = text.trim_end_matches(',');
-        let manifest = script("").replace("bash_runtime", runtime).replace("main.sh", file);
-        let project =
-            TestProject::new().file(".ai/tools/s/tool.yaml", manifest).file(&format!(".ai/tools/s/{file}"), text);
+        let manifest = script("")
+            .replace("bash_runtime", runtime)
+            .replace("main.sh", file);
+        let project = TestProject::new()
+            .file(".ai/tools/s/tool.yaml", manifest)
+            .file(&format!(".ai/tools/s/{file}"), text);
         let ran = project.limited(["validate", "--format", "json"]);
         assert_eq!(ran.code(), Some(0), "{file} {}: {ran}", text.len());
     }

@@ -23,12 +23,27 @@ fn runtime(id: &str, executor: &str) -> String {
 
 #[test]
 fn g47_path_as_id() {
-    for id in ["../../etc/x", "/etc/passwd", "a/../b", "a//b", "", "-x", "a b", "a\nb", "~/x", &"x".repeat(100_000)] {
+    for id in [
+        "../../etc/x",
+        "/etc/passwd",
+        "a/../b",
+        "a//b",
+        "",
+        "-x",
+        "a b",
+        "a\nb",
+        "~/x",
+        &"x".repeat(100_000),
+    ] {
         let ran = TestProject::new().limited(["tool", "show", "--format", "json", "--", id]);
         assert_eq!(ran.code(), Some(2), "{ran}");
         assert!(ran.stdout().contains("INVALID_ID"), "{ran}");
         let ran = TestProject::new().limited(["directive", "show", "--format", "json", "--", id]);
-        assert_eq!((ran.code(), ran.stdout().contains("INVALID_ID")), (Some(2), true), "{ran}");
+        assert_eq!(
+            (ran.code(), ran.stdout().contains("INVALID_ID")),
+            (Some(2), true),
+            "{ran}"
+        );
     }
     validated!(manifest(tool("").replace("tool_id: t", "tool_id: ../../etc/x")), @"
     exit 2
@@ -66,7 +81,11 @@ fn g49_links_that_escape() {
     ");
 
     let project = script("main.sh").file(".ai/tools/s/main.sh", "true\n");
-    symlink("/etc/passwd", project.root().join(".ai/tools/s/requirements.txt")).expect("a link");
+    symlink(
+        "/etc/passwd",
+        project.root().join(".ai/tools/s/requirements.txt"),
+    )
+    .expect("a link");
     symlink("/etc/passwd", project.root().join(".ai/config.yaml")).expect("a link");
     validated!(project, @r"
     exit 2
@@ -81,11 +100,21 @@ fn g49_links_that_escape() {
     error PATH_ESCAPE .ai/tools/s/tool.yaml:7:15 Entrypoint \'lib/passwd\' is a link that leaves the tool\'s folder
     ");
 
-    let project = TestProject::new().file(".ai/tools/keep.txt", "").home_file("x/tool.yaml", tool(""));
+    let project = TestProject::new()
+        .file(".ai/tools/keep.txt", "")
+        .home_file("x/tool.yaml", tool(""));
     symlink(project.home().join("x"), project.root().join(".ai/tools/t")).expect("a link");
-    symlink(project.home().join("x/tool.yaml"), project.root().join(".ai/tools/u.yaml")).expect("a link");
+    symlink(
+        project.home().join("x/tool.yaml"),
+        project.root().join(".ai/tools/u.yaml"),
+    )
+    .expect("a link");
     fs::create_dir(project.root().join(".ai/tools/v")).expect("a folder");
-    symlink(project.home().join("x/tool.yaml"), project.root().join(".ai/tools/v/tool.yaml")).expect("a link");
+    symlink(
+        project.home().join("x/tool.yaml"),
+        project.root().join(".ai/tools/v/tool.yaml"),
+    )
+    .expect("a link");
     symlink("/etc", project.root().join(".ai/directives")).expect("a link");
     symlink("/etc", project.root().join(".ai/extractors")).expect("a link");
     validated!(project, @"
@@ -100,7 +129,9 @@ fn g49_links_that_escape() {
 
 #[test]
 fn g49_links_that_loop() {
-    let project = TestProject::new().file(".ai/tools/a/t.yaml", tool("")).file(".ai/directives/x/keep.txt", "");
+    let project = TestProject::new()
+        .file(".ai/tools/a/t.yaml", tool(""))
+        .file(".ai/directives/x/keep.txt", "");
     symlink("..", project.root().join(".ai/tools/a/up")).expect("a link");
     symlink("self", project.root().join(".ai/tools/self")).expect("a link");
     symlink("../../..", project.root().join(".ai/directives/x/top")).expect("a link");
@@ -131,7 +162,9 @@ fn g50_control_characters_in_paths() {
     exit 2
     error INVALID_PATH .ai/tools/s/tool.yaml:7:15 Entrypoint \'main\\n.sh\' is empty or holds control characters
     ");
-    let project = TestProject::new().file(".ai/tools/a\nb.yaml", tool("")).file(".ai/directives/\u{1b}[31m.md", "x");
+    let project = TestProject::new()
+        .file(".ai/tools/a\nb.yaml", tool(""))
+        .file(".ai/directives/\u{1b}[31m.md", "x");
     validated!(project, @r"
     exit 2
     error INVALID_PATH .ai/directives/\u{1b}[31m.md:1:1 the name holds control characters
@@ -139,7 +172,14 @@ fn g50_control_characters_in_paths() {
     ");
     let project = TestProject::new().file(".ai/tools/keep.txt", "");
     let name = std::os::unix::ffi::OsStrExt::from_bytes(b"x\xff.yaml");
-    fs::write(project.root().join(".ai/tools").join::<&std::ffi::OsStr>(name), tool("")).expect("a file");
+    fs::write(
+        project
+            .root()
+            .join(".ai/tools")
+            .join::<&std::ffi::OsStr>(name),
+        tool(""),
+    )
+    .expect("a file");
     validated!(project, @"
     exit 2
     error INVALID_PATH .ai/tools/x�.yaml:1:1 the name is not valid UTF-8
@@ -153,14 +193,24 @@ fn g50_control_characters_in_paths() {
 #[test]
 fn g51_one_id_in_several_layers() {
     let project = TestProject::new()
-        .file(".ai/tools/bash_runtime.yaml", runtime("bash_runtime", "subprocess"))
+        .file(
+            ".ai/tools/bash_runtime.yaml",
+            runtime("bash_runtime", "subprocess"),
+        )
         .file(".ai/tools/t.yaml", tool(""))
         .home_file(".ai/tools/t.yaml", tool("").replace("1.0.0", "2.0.0"));
     validated!(project, @"exit 0");
-    let shown = project.limited(["tool", "show", "t", "--format", "json"]).json();
-    assert_eq!((shown["source"].as_str(), shown["version"].as_str()), (Some("project"), Some("1.0.0")));
+    let shown = project
+        .limited(["tool", "show", "t", "--format", "json"])
+        .json();
+    assert_eq!(
+        (shown["source"].as_str(), shown["version"].as_str()),
+        (Some("project"), Some("1.0.0"))
+    );
 
-    let project = manifest(tool("")).file(".ai/tools/other.yaml", tool("")).file(".ai/scripts/t.yaml", tool(""));
+    let project = manifest(tool(""))
+        .file(".ai/tools/other.yaml", tool(""))
+        .file(".ai/scripts/t.yaml", tool(""));
     validated!(project, @"
     exit 2
     error DUPLICATE_ID .ai/tools/other.yaml:1:10 tool `t` is defined 2 times: .ai/tools/other.yaml, .ai/tools/t.yaml
@@ -195,37 +245,72 @@ fn g53_circular_chain() {
     error EXECUTOR_CYCLE .ai/tools/c.yaml:5:11 executor chain loops: `c` → `c`
     ");
     let ran = project.limited(["tool", "show", "a"]);
-    assert_eq!((ran.code(), ran.stderr().contains("executor chain loops")), (Some(0), true), "{ran}");
+    assert_eq!(
+        (ran.code(), ran.stderr().contains("executor chain loops")),
+        (Some(0), true),
+        "{ran}"
+    );
 }
 
 #[test]
 fn g54_long_chain() {
     let mut project = TestProject::new();
     for at in 0..17 {
-        let next = if at == 16 { "subprocess".to_owned() } else { format!("r{}", at + 1) };
-        project = project.file(&format!(".ai/tools/r{at}.yaml"), runtime(&format!("r{at}"), &next));
+        let next = if at == 16 {
+            "subprocess".to_owned()
+        } else {
+            format!("r{}", at + 1)
+        };
+        project = project.file(
+            &format!(".ai/tools/r{at}.yaml"),
+            runtime(&format!("r{at}"), &next),
+        );
     }
     let ran = project.limited(["validate", "--format", "json"]);
     let findings = ran.json();
-    let deep: Vec<_> =
-        findings["findings"].as_array().expect("a list").iter().filter(|f| f["code"] == "EXECUTOR_DEPTH").collect();
+    let deep: Vec<_> = findings["findings"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter(|f| f["code"] == "EXECUTOR_DEPTH")
+        .collect();
     assert_eq!(ran.code(), Some(2));
-    let files: Vec<_> = deep.iter().map(|finding| (finding["file"].as_str(), finding["line"].as_u64())).collect();
-    assert_eq!(files, [(Some(".ai/tools/r0.yaml"), Some(5)), (Some(".ai/tools/r1.yaml"), Some(5))], "{ran}");
+    let files: Vec<_> = deep
+        .iter()
+        .map(|finding| (finding["file"].as_str(), finding["line"].as_u64()))
+        .collect();
+    assert_eq!(
+        files,
+        [
+            (Some(".ai/tools/r0.yaml"), Some(5)),
+            (Some(".ai/tools/r1.yaml"), Some(5))
+        ],
+        "{ran}"
+    );
 }
 
 #[test]
 fn g54_a_chain_of_two_thousand() {
     let mut project = TestProject::new();
     for at in 0..2_000 {
-        project = project.file(&format!(".ai/tools/r{at}.yaml"), runtime(&format!("r{at}"), &format!("r{}", at + 1)));
+        project = project.file(
+            &format!(".ai/tools/r{at}.yaml"),
+            runtime(&format!("r{at}"), &format!("r{}", at + 1)),
+        );
     }
     let ran = project.limited(["validate", "--format", "json"]);
     assert_eq!(ran.code(), Some(2));
     let report = ran.json();
-    let codes: std::collections::BTreeSet<_> =
-        report["findings"].as_array().expect("a list").iter().filter_map(|finding| finding["code"].as_str()).collect();
-    assert_eq!(codes.into_iter().collect::<Vec<_>>(), ["EXECUTOR_DEPTH", "UNKNOWN_EXECUTOR", "UNSIGNED"]);
+    let codes: std::collections::BTreeSet<_> = report["findings"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|finding| finding["code"].as_str())
+        .collect();
+    assert_eq!(
+        codes.into_iter().collect::<Vec<_>>(),
+        ["EXECUTOR_DEPTH", "UNKNOWN_EXECUTOR", "UNSIGNED"]
+    );
 }
 
 #[test]
@@ -245,13 +330,19 @@ fn g56_primitive_in_a_project_file() {
     let text = "tool_id: subprocess\ntool_type: primitive\nversion: \"9.9.9\"\ndescription: Mine\n";
     let project = TestProject::new()
         .file(".ai/tools/subprocess.yaml", text)
-        .file(".ai/tools/sub/tool.yaml", text.replace("subprocess", "http_client").replace("primitive", "cli"));
+        .file(
+            ".ai/tools/sub/tool.yaml",
+            text.replace("subprocess", "http_client")
+                .replace("primitive", "cli"),
+        );
     validated!(project, @r"
     exit 2
     error MISSING_REQUIRED_FIELD .ai/tools/sub/tool.yaml:1:1 Tool type \'cli\' requires executor field
     warning PRIMITIVE_SHADOWED .ai/tools/sub/tool.yaml:1:10 `http_client` is a primitive: this file is ignored
     warning PRIMITIVE_SHADOWED .ai/tools/subprocess.yaml:1:10 `subprocess` is a primitive: this file is ignored
     ");
-    let shown = project.limited(["tool", "show", "subprocess", "--format", "json"]).json();
+    let shown = project
+        .limited(["tool", "show", "subprocess", "--format", "json"])
+        .json();
     assert_eq!(shown["source"], "builtin");
 }

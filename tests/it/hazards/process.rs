@@ -11,23 +11,43 @@ use serde_json::{Value, json};
 
 use super::unprivileged::Unprivileged;
 use crate::harness::{Ran, TestProject};
-use crate::tool_run::{last, processes_with, until};
+use crate::tool_run::{processes_with, until};
 
 /// A tool that first writes into the project and then runs the script.
 fn project(more: &str, script: &str) -> TestProject {
-    let script = format!("echo two >> notes.txt\nmkdir -p new/folder\ntouch new/folder/junk\n{script}");
-    TestProject::new().file("notes.txt", "one\n").tool("t", more, &script).committed()
+    let script =
+        format!("echo two >> notes.txt\nmkdir -p new/folder\ntouch new/folder/junk\n{script}");
+    TestProject::new()
+        .file("notes.txt", "one\n")
+        .tool("t", more, &script)
+        .committed()
 }
 
 fn call(project: &TestProject) -> Ran {
-    project.piton(["tool", "run", "t", "--format", "json", "--checkpoint", "auto"])
+    project.piton([
+        "tool",
+        "run",
+        "t",
+        "--format",
+        "json",
+        "--checkpoint",
+        "auto",
+    ])
 }
 
 /// Checks that the tool failed with this code and everything is as before.
 fn assert_failed(project: &TestProject, ran: &Ran, code: &str) -> Value {
-    let result = last(ran);
-    assert_eq!((ran.code(), &result["code"]), (Some(1), &json!(code)), "{ran}");
-    assert_eq!(result["checkpoint"]["status"], json!("rolled_back"), "{ran}");
+    let result = ran.last_json();
+    assert_eq!(
+        (ran.code(), &result["code"]),
+        (Some(1), &json!(code)),
+        "{ran}"
+    );
+    assert_eq!(
+        result["checkpoint"]["status"],
+        json!("rolled_back"),
+        "{ran}"
+    );
     assert_as_before(project);
     result
 }
@@ -61,7 +81,15 @@ fn started(project: &TestProject, child: &mut Child) {
 #[test]
 fn g79_a_tool_that_prints_forever_ends_at_its_timeout() {
     let project = project("timeout: 2", "yes | tr -d '\\n'");
-    let ran = project.limited(["tool", "run", "t", "--format", "json", "--checkpoint", "auto"]);
+    let ran = project.limited([
+        "tool",
+        "run",
+        "t",
+        "--format",
+        "json",
+        "--checkpoint",
+        "auto",
+    ]);
     let result = assert_failed(&project, &ran, "TIMED_OUT");
     assert_eq!(result["truncated"], json!(true));
     assert!(ran.stdout().len() < 2_500_000);
@@ -69,37 +97,62 @@ fn g79_a_tool_that_prints_forever_ends_at_its_timeout() {
 }
 
 /// Bytes that are not text, colours, and a sequence that writes to the clipboard.
-const NOISE: &str = "printf '\\377\\376 a\\033]52;c;SGk=\\007 \\033[31mred\\033[0m \\000\\302\\205 \\r z\\n'";
+const NOISE: &str =
+    "printf '\\377\\376 a\\033]52;c;SGk=\\007 \\033[31mred\\033[0m \\000\\302\\205 \\r z\\n'";
 const NOISE_BYTES: &[u8] = b"\xff\xfe a\x1b]52;c;SGk=\x07 \x1b[31mred\x1b[0m \0\xc2\x85 \r z\n";
 
 #[test]
 fn g80_binary_output_is_passed_on_to_programs_unchanged() {
-    let project = TestProject::new().tool("t", "", &format!("{NOISE}; {NOISE} >&2")).committed();
+    let project = TestProject::new()
+        .tool("t", "", &format!("{NOISE}; {NOISE} >&2"))
+        .committed();
     let ran = project.piton(["tool", "run", "t"]);
     assert_eq!(ran.code(), Some(0));
     assert_eq!(ran.output.stdout, NOISE_BYTES);
-    assert!(ran.output.stderr.windows(NOISE_BYTES.len()).any(|part| part == NOISE_BYTES));
+    assert!(
+        ran.output
+            .stderr
+            .windows(NOISE_BYTES.len())
+            .any(|part| part == NOISE_BYTES)
+    );
 }
 
 #[test]
 fn g80_binary_output_is_escaped_in_json_and_reported() {
-    let project = TestProject::new().tool("t", "", &format!("{NOISE}; {NOISE} >&2")).committed();
+    let project = TestProject::new()
+        .tool("t", "", &format!("{NOISE}; {NOISE} >&2"))
+        .committed();
     let ran = project.piton(["tool", "run", "t", "--format", "json"]);
     assert_eq!(ran.code(), Some(0), "{:?}", ran.output);
-    assert_json_lines(&project.ran(std::process::Output { stderr: Vec::new(), ..ran.output.clone() }));
-    let result = last(&project.ran(std::process::Output { stderr: Vec::new(), ..ran.output }));
+    assert_json_lines(&project.ran(std::process::Output {
+        stderr: Vec::new(),
+        ..ran.output.clone()
+    }));
+    let result = project
+        .ran(std::process::Output {
+            stderr: Vec::new(),
+            ..ran.output
+        })
+        .last_json();
     let text = "\u{fffd}\u{fffd} a\u{1b}]52;c;SGk=\u{7} \u{1b}[31mred\u{1b}[0m \0\u{85} \r z\n";
-    assert_eq!((&result["result"], &result["stderr"]), (&json!({"stdout": text}), &json!(text)));
+    assert_eq!(
+        (&result["result"], &result["stderr"]),
+        (&json!({"stdout": text}), &json!(text))
+    );
     assert_eq!(
         result["warnings"],
         json!([
-            "stdout is not valid UTF-8: what is not was replaced",
-            "stderr is not valid UTF-8: what is not was replaced"
+            "stdout is not valid UTF-8: invalid bytes were replaced",
+            "stderr is not valid UTF-8: invalid bytes were replaced"
         ])
     );
     let saved: Value =
-        serde_json::from_str(&project.read(result["output_path"].as_str().expect("a path"))).expect("JSON");
-    assert_eq!((&saved["result"], &saved["warnings"]), (&result["result"], &result["warnings"]));
+        serde_json::from_str(&project.read(result["output_path"].as_str().expect("a path")))
+            .expect("JSON");
+    assert_eq!(
+        (&saved["result"], &saved["warnings"]),
+        (&result["result"], &result["warnings"])
+    );
 }
 
 #[test]
@@ -115,23 +168,39 @@ fn g80_output_of_a_tool_cannot_control_the_terminal() {
     let python = "import sys\ndef main():\n    sys.stderr.buffer.write(b'\\x1b]52;c;SGk=\\x07')\n    \
                   sys.stdout.buffer.write(b'\\xff\\x1b[2J\\x9b2J')\n    return {'key \\x1b[31m': '\\x1b]0;title\\x07'}\n";
     let raises = "def main():\n    raise ValueError('\\x1b]52;c;SGk=\\x07 \\x1b[31m')\n";
-    let project = TestProject::new().tool("bash_noise", "", &format!("{NOISE}; {NOISE} >&2")).tool(
-        "failing_noise",
-        "",
-        &format!("{NOISE}; {NOISE} >&2; exit 1"),
-    );
+    let project = TestProject::new()
+        .tool("bash_noise", "", &format!("{NOISE}; {NOISE} >&2"))
+        .tool(
+            "failing_noise",
+            "",
+            &format!("{NOISE}; {NOISE} >&2; exit 1"),
+        );
     let project = crate::tool_run::python("python_noise", "", python)(project);
-    let project = crate::tool_run::python("raising_noise", "", raises)(project).committed().variable("NO_COLOR", "1");
-    for (tool, status) in [("bash_noise", 0), ("failing_noise", 1), ("python_noise", 0), ("raising_noise", 1)] {
+    let project = crate::tool_run::python("raising_noise", "", raises)(project)
+        .committed()
+        .variable("NO_COLOR", "1");
+    for (tool, status) in [
+        ("bash_noise", 0),
+        ("failing_noise", 1),
+        ("python_noise", 0),
+        ("raising_noise", 1),
+    ] {
         let mut command = project.command_under("python3", ["-I", "-c", TERMINAL]);
-        let output = command.args(["tool", "run", tool]).output().expect("python3 starts");
+        let output = command
+            .args(["tool", "run", tool])
+            .output()
+            .expect("python3 starts");
         assert_eq!(output.status.code(), Some(status), "{tool}: {output:?}");
         let seen = String::from_utf8(output.stdout).unwrap_or_else(|err| panic!("{tool}: {err}"));
         let bad = |c: &char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
         assert_eq!(seen.chars().find(bad), None, "{tool}: {seen:?}");
         // A bare carriage return would let the tool overwrite earlier text.
-        assert!(!seen.replace("\r\n", "\n").contains('\r'), "{tool}: {seen:?}");
-        let is_shown = seen.contains("red") || seen.contains("title") || seen.contains("ValueError");
+        assert!(
+            !seen.replace("\r\n", "\n").contains('\r'),
+            "{tool}: {seen:?}"
+        );
+        let is_shown =
+            seen.contains("red") || seen.contains("title") || seen.contains("ValueError");
         assert!(is_shown, "{tool}: {seen:?}");
     }
 }
@@ -146,11 +215,19 @@ fn g81_a_daemon_is_gone_when_its_tool_has_ended_and_writes_nothing_later() {
     );
     let project = TestProject::new().tool("t", "", &daemon).committed();
     let ran = call(&project);
-    let result = last(&ran);
-    assert_eq!((ran.code(), &result["status"]), (Some(0), &json!("success")), "{ran}");
-    assert_eq!(result["warnings"], json!(["1 process that it left behind was killed"]));
+    let result = ran.last_json();
+    assert_eq!(
+        (ran.code(), &result["status"]),
+        (Some(0), &json!("success")),
+        "{ran}"
+    );
+    assert_eq!(result["warnings"], json!(["1 leftover process was killed"]));
     assert_eq!(processes_with(word), BTreeSet::new());
-    assert_eq!(project.git(["show", "--name-only", "--format=", "HEAD"]), "daemon\n", "what it wrote is the tool's");
+    assert_eq!(
+        project.git(["show", "--name-only", "--format=", "HEAD"]),
+        "daemon\n",
+        "what it wrote is the tool's"
+    );
 }
 
 #[test]
@@ -167,26 +244,36 @@ fn g82_a_tool_reads_its_parameters_and_then_the_end() {
         // A cli tool gets an empty input, not piton's own.
         (vec!["c"], json!({"stdout": ""})),
     ] {
-        let mut command = project.command(["tool", "run", "--format", "json"].iter().chain(&arguments));
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("piton starts");
+        let mut command =
+            project.command(["tool", "run", "--format", "json"].iter().chain(&arguments));
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("piton starts");
         // The input stays open, like that of a terminal.
         let mut input = child.stdin.take().expect("an input");
         input.write_all(b"for piton\n").expect("written");
         let output = child.wait_with_output().expect("an end");
         drop(input);
-        assert_eq!(last(&project.ran(output))["result"], expected);
+        assert_eq!(project.ran(output).last_json()["result"], expected);
     }
 }
 
 #[test]
 fn g83_the_end_by_a_signal_is_a_failure_that_names_it() {
-    for (signal, told) in
-        [("SEGV", "signal 11 (SIGSEGV)"), ("KILL", "signal 9 (SIGKILL)"), ("TERM", "signal 15 (SIGTERM)")]
-    {
+    for (signal, told) in [
+        ("SEGV", "signal 11 (SIGSEGV)"),
+        ("KILL", "signal 9 (SIGKILL)"),
+        ("TERM", "signal 15 (SIGTERM)"),
+    ] {
         let project = project("", &format!("kill -{signal} $$; sleep 60"));
         let ran = call(&project);
         let result = assert_failed(&project, &ran, "TOOL_FAILED");
-        assert_eq!(result["message"], json!(format!("tool `t` was ended by {told}")));
+        assert_eq!(
+            result["message"],
+            json!(format!("tool `t` was ended by {told}"))
+        );
         assert_eq!(result["exit_code"], Value::Null);
     }
 }
@@ -217,26 +304,42 @@ fn g84_the_number_of_processes_can_be_limited() {
                   print('{\"refused\": %s}' % str(count < 500).lower())\n";
     let manifest = "tool_id: t\ntool_type: script\nversion: \"1.0.0\"\ndescription: T\nexecutor: python_runtime\n\
                     config:\n  entrypoint: main.py\n  limits: {processes: 60}\n";
-    let project =
-        TestProject::new().file(".ai/tools/t/tool.yaml", manifest).file(".ai/tools/t/main.py", script).committed();
-    let ran = user.piton(&project, &["tool", "run", "t", "--format", "json", "--checkpoint", "auto"]);
-    assert_eq!(last(&ran)["result"], json!({"refused": true}), "{ran}");
+    let project = TestProject::new()
+        .file(".ai/tools/t/tool.yaml", manifest)
+        .file(".ai/tools/t/main.py", script)
+        .committed();
+    let ran = user.piton(
+        &project,
+        &[
+            "tool",
+            "run",
+            "t",
+            "--format",
+            "json",
+            "--checkpoint",
+            "auto",
+        ],
+    );
+    assert_eq!(ran.last_json()["result"], json!({"refused": true}), "{ran}");
 }
 
 #[test]
-fn g85_a_file_that_grows_too_large_fails_the_tool_and_is_put_back() {
+fn g85_a_file_that_grows_too_large_fails_the_tool_and_is_rolled_back() {
     let manifest = |limit: &str| {
         format!(
             "tool_id: t\ntool_type: script\nversion: \"1.0.0\"\ndescription: T\nexecutor: bash_runtime\n\
              config:\n  entrypoint: run.sh\n  limits: {{file_size: {limit}}}\n"
         )
     };
-    let project =
-        project("", "exec head -c 9000000 /dev/zero > large").file(".ai/tools/t/tool.yaml", manifest("1000000"));
+    let project = project("", "exec head -c 9000000 /dev/zero > large")
+        .file(".ai/tools/t/tool.yaml", manifest("1000000"));
     let project = project.committed();
     let ran = call(&project);
     let result = assert_failed(&project, &ran, "TOOL_FAILED");
-    assert_eq!(result["message"], json!("tool `t` was ended by signal 25 (SIGXFSZ)"));
+    assert_eq!(
+        result["message"],
+        json!("tool `t` was ended by signal 25 (SIGXFSZ)")
+    );
     assert!(!project.root().join("large").exists());
 }
 
@@ -248,7 +351,16 @@ fn g85_a_full_disk_loses_nothing() {
         if !rustix::process::geteuid().is_root() {
             command.args(["--user", "--map-root-user"]);
         }
-        command.args(["--mount", "bash", "-euc", script, env!("CARGO_BIN_EXE_piton")]).output().expect("unshare starts")
+        command
+            .args([
+                "--mount",
+                "bash",
+                "-euc",
+                script,
+                env!("CARGO_BIN_EXE_piton"),
+            ])
+            .output()
+            .expect("unshare starts")
     };
     let project = project("", "cat /dev/zero > large; exit 1");
     // The project, its repository and its journal share the disk that the tool fills.
@@ -259,35 +371,44 @@ fn g85_a_full_disk_loses_nothing() {
         \"$0\" verify --all; git fsck --full --strict; \"$0\" exec -- true; cat notes.txt";
     let ran = project.ran(mounts(&project, script));
     // What it did cannot be stored, so it is not touched before there is room.
-    assert_eq!(ran.stdout(), "exit 1\n M notes.txt\n?? new/\nrecovered\none\n", "{ran}");
-    assert!(ran.stderr().contains("or the next command puts them back"), "{ran}");
+    assert_eq!(
+        ran.stdout(),
+        "exit 1\n M notes.txt\n?? new/\nrecovered\none\n",
+        "{ran}"
+    );
+    assert!(
+        ran.stderr().contains("or the next command rolls them back"),
+        "{ran}"
+    );
     assert!(ran.stderr().contains("the disk has 0 bytes left"), "{ran}");
 }
 
 #[test]
-fn g86_a_tool_that_kills_its_supervisor_is_put_back() {
+fn g86_a_tool_that_kills_its_supervisor_is_rolled_back() {
     let word = "hazard_orphan_86";
-    let project =
-        project("", &format!("python3 -c 'import time; time.sleep(600)' {word} &\nkill -KILL $PPID\nsleep 600"));
+    let project = project(
+        "isolation: trusted",
+        &format!("python3 -c 'import time; time.sleep(600)' {word} &\nkill -KILL $PPID\nsleep 600"),
+    );
     let ran = call(&project);
     assert_failed(&project, &ran, "SUPERVISOR_FAILED");
     until("nothing of it is left", || processes_with(word).is_empty());
 }
 
 #[test]
-fn g86_what_a_tool_did_that_killed_piton_is_put_back_by_the_next_command() {
+fn g86_what_a_tool_did_that_killed_piton_is_rolled_back_by_the_next_command() {
     let word = "hazard_orphan_87";
     let script = format!(
         "python3 -c 'import time, os\nos.setsid()\ntime.sleep(600)' {word} &\n\
          read -r _ _ _ grandparent _ < /proc/$PPID/stat\nkill -KILL \"$grandparent\"\nsleep 600\ntouch late"
     );
-    let project = project("", &script);
+    let project = project("isolation: trusted", &script);
     let ran = call(&project);
     assert_eq!(ran.code(), None, "{ran}");
     until("nothing of it is left", || processes_with(word).is_empty());
     let next = project.piton(["exec", "--", "true"]);
     assert_eq!(next.code(), Some(0), "{next}");
-    assert!(next.stderr().contains("2 files were put back"), "{next}");
+    assert!(next.stderr().contains("2 files were restored"), "{next}");
     assert_as_before(&project);
 }
 
@@ -310,21 +431,48 @@ const HOSTILE: [(&str, &str); 12] = [
 fn c_the_environment_is_exactly_what_is_documented() {
     let manifest = "tool_id: t\ntool_type: cli\nversion: \"1.0.0\"\ndescription: T\nexecutor: subprocess\n\
                     config:\n  command: env\n";
-    let declaring = format!("{manifest}requires:\n  environment: [SSH_AUTH_SOCK, PYTHONPATH, GIT_DIR]\n");
-    let mut project = TestProject::without_git().file(".ai/tools/t.yaml", manifest).variable("GIT_DIR", "/nowhere/git");
+    let declaring =
+        format!("{manifest}requires:\n  environment: [SSH_AUTH_SOCK, PYTHONPATH, GIT_DIR]\n");
+    let mut project = TestProject::without_git()
+        .file(".ai/tools/t.yaml", manifest)
+        .variable("GIT_DIR", "/nowhere/git");
     for (name, value) in HOSTILE {
         project = project.variable(name, value);
     }
     let names = |project: &TestProject| {
-        let ran = project.piton(["tool", "run", "t", "--format", "json", "--checkpoint", "disabled"]);
-        let text = last(&ran)["result"]["stdout"].as_str().unwrap_or_else(|| panic!("{ran}")).to_owned();
+        let ran = project.piton([
+            "tool",
+            "run",
+            "t",
+            "--format",
+            "json",
+            "--checkpoint",
+            "disabled",
+        ]);
+        let text = ran.last_json()["result"]["stdout"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{ran}"))
+            .to_owned();
         let lines = text.lines().filter_map(|line| line.split_once('='));
-        lines.map(|(name, _)| name.to_owned()).collect::<BTreeSet<_>>()
+        lines
+            .map(|(name, _)| name.to_owned())
+            .collect::<BTreeSet<_>>()
     };
-    let always = ["HOME", "LANG", "PATH", "PITON_PROJECT", "PITON_RUN_ID", "TERM", "TMPDIR"];
+    let always = [
+        "HOME",
+        "LANG",
+        "PATH",
+        "PITON_PROCESS",
+        "PITON_PROJECT",
+        "PITON_RUN_ID",
+        "TERM",
+        "TMPDIR",
+    ];
     assert_eq!(names(&project), always.map(str::to_owned).into());
     let project = project.file(".ai/tools/t.yaml", declaring);
-    let declared = always.into_iter().chain(["SSH_AUTH_SOCK", "PYTHONPATH", "GIT_DIR"]);
+    let declared = always
+        .into_iter()
+        .chain(["SSH_AUTH_SOCK", "PYTHONPATH", "GIT_DIR"]);
     assert_eq!(names(&project), declared.map(str::to_owned).collect());
 }
 
@@ -334,8 +482,7 @@ fn c_interpreters_do_not_get_the_callers_variables() {
         .tool("shell", "", "compgen -e | grep -E '^(LD_|GIT_|PYTHON|NODE_|BASH_ENV|SSH_|ENV)' ; declare -F; exit 0")
         .file("evil/sitecustomize.py", "open('hijacked', 'w')\n")
         .file("evil/env.sh", "touch hijacked\n");
-    let source =
-        "import os\ndef main():\n    return sorted(n for n in os.environ if n.startswith(('PYTHON', 'LD_', 'GIT_')))\n";
+    let source = "import os\ndef main():\n    return sorted(n for n in os.environ if n.startswith(('PYTHON', 'LD_', 'GIT_')))\n";
     project = crate::tool_run::python("snake", "", source)(project).committed();
     let evil = project.root().join("evil");
     let evil = evil.to_str().expect("Unicode");
@@ -343,7 +490,12 @@ fn c_interpreters_do_not_get_the_callers_variables() {
         .variable("PYTHONPATH", evil)
         .variable("BASH_ENV", &format!("{evil}/env.sh"))
         .variable("BASH_FUNC_x%%", "() { :; }");
-    let run = |tool| last(&project.piton(["tool", "run", tool, "--format", "json"]))["result"].clone();
+    let run = |tool| {
+        project
+            .piton(["tool", "run", tool, "--format", "json"])
+            .last_json()["result"]
+            .clone()
+    };
     assert_eq!(run("shell"), json!({"stdout": ""}));
     assert_eq!(run("snake"), json!(["PYTHONDONTWRITEBYTECODE"]));
     project.assert_clean();
@@ -353,9 +505,19 @@ fn c_interpreters_do_not_get_the_callers_variables() {
 fn c_a_tool_does_not_inherit_the_callers_descriptors() {
     let script = "trap; ulimit -Hc; exec ls /proc/self/fd";
     let project = TestProject::new().tool("t", "", script).committed();
-    let mut command =
-        project.command_under("bash", ["-c", "trap '' INT PIPE; exec 7</etc/passwd 9<>/dev/null; exec \"$0\" \"$@\""]);
-    let ran = project.ran(command.args(["tool", "run", "t"]).output().expect("bash starts"));
+    let mut command = project.command_under(
+        "bash",
+        [
+            "-c",
+            "trap '' INT PIPE; exec 7</etc/passwd 9<>/dev/null; exec \"$0\" \"$@\"",
+        ],
+    );
+    let ran = project.ran(
+        command
+            .args(["tool", "run", "t"])
+            .output()
+            .expect("bash starts"),
+    );
     // No signal is ignored, there are no core dumps, and `ls` has opened the folder.
     assert_eq!(ran.stdout(), "0\n0\n1\n2\n3\n", "{ran}");
 }
@@ -367,36 +529,58 @@ fn interrupted(signal: Signal, sent: impl Fn(Pid)) -> (Option<i32>, TestProject)
          touch new/folder/ready\nwhile :; do sleep 600; done"
     );
     let project = project("", &script);
-    let mut command = project.command(["tool", "run", "t", "--format", "json", "--checkpoint", "auto"]);
+    let mut command = project.command([
+        "tool",
+        "run",
+        "t",
+        "--format",
+        "json",
+        "--checkpoint",
+        "auto",
+    ]);
     // Like a shell, start piton in its own process group.
-    let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().expect("piton starts");
+    let mut child = command
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("piton starts");
     started(&project, &mut child);
     sent(pid(&child));
     let output = child.wait_with_output().expect("an end");
     assert_eq!(processes_with(&word), BTreeSet::new());
     let ran = project.ran(output);
-    let result = last(&ran);
-    assert_eq!((&result["status"], &result["code"]), (&json!("cancelled"), &json!("INTERRUPTED")), "{ran}");
+    let result = ran.last_json();
+    assert_eq!(
+        (&result["status"], &result["code"]),
+        (&json!("cancelled"), &json!("INTERRUPTED")),
+        "{ran}"
+    );
     assert_eq!(result["checkpoint"]["status"], json!("rolled_back"));
     assert_as_before(&project);
     (ran.code(), project)
 }
 
 #[test]
-fn c_ctrl_c_ends_the_whole_tree_and_puts_everything_back() {
-    let (code, _) = interrupted(Signal::INT, |pid| kill_process_group(pid, Signal::INT).expect("sent"));
+fn c_ctrl_c_ends_the_whole_tree_and_rolls_everything_back() {
+    let (code, _) = interrupted(Signal::INT, |pid| {
+        kill_process_group(pid, Signal::INT).expect("sent");
+    });
     assert_eq!(code, Some(130));
 }
 
 #[test]
 fn c_terminate_does_what_ctrl_c_does() {
-    let (code, _) = interrupted(Signal::TERM, |pid| kill_process(pid, Signal::TERM).expect("sent"));
+    let (code, _) = interrupted(Signal::TERM, |pid| {
+        kill_process(pid, Signal::TERM).expect("sent");
+    });
     assert_eq!(code, Some(130));
 }
 
 #[test]
 fn c_a_closed_terminal_does_what_ctrl_c_does() {
-    let (code, _) = interrupted(Signal::HUP, |pid| kill_process_group(pid, Signal::HUP).expect("sent"));
+    let (code, _) = interrupted(Signal::HUP, |pid| {
+        kill_process_group(pid, Signal::HUP).expect("sent");
+    });
     assert_eq!(code, Some(130));
 }
 
@@ -405,18 +589,35 @@ fn c_piton_can_be_stopped_and_continued() {
     let script = "touch new/folder/ready; while [ ! -e \"$TMPDIR/go\" ]; do sleep 0.01; done; seq 100000; touch \"$TMPDIR/done\"";
     let project = project("", script);
     let tmp = project.root().parent().expect("a sandbox").join("tmp");
-    let mut command = project.command(["tool", "run", "t", "--format", "json", "--checkpoint", "auto"]);
-    let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().expect("piton starts");
+    let mut command = project.command([
+        "tool",
+        "run",
+        "t",
+        "--format",
+        "json",
+        "--checkpoint",
+        "auto",
+    ]);
+    let mut child = command
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("piton starts");
     started(&project, &mut child);
     let group = pid(&child);
     kill_process_group(group, Signal::STOP).expect("stopped");
     fs::write(tmp.join("go"), "").expect("a file");
     until("piton is stopped", || {
-        fs::read_to_string(format!("/proc/{}/stat", child.id())).is_ok_and(|stat| stat.contains(") T "))
+        fs::read_to_string(format!("/proc/{}/stat", child.id()))
+            .is_ok_and(|stat| stat.contains(") T "))
     });
     kill_process_group(group, Signal::CONT).expect("continued");
     let ran = project.ran(child.wait_with_output().expect("an end"));
-    assert_eq!((ran.code(), &last(&ran)["checkpoint"]["status"]), (Some(0), &json!("committed")), "{ran}");
+    assert_eq!(
+        (ran.code(), &ran.last_json()["checkpoint"]["status"]),
+        (Some(0), &json!("committed")),
+        "{ran}"
+    );
     assert!(tmp.join("done").exists());
     project.assert_clean();
 }

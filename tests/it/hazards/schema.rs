@@ -6,7 +6,9 @@ use super::{directive, fenced, manifest, process, tool, validated};
 use crate::harness::TestProject;
 
 fn schema(text: &str) -> TestProject {
-    manifest(tool(&format!("inputs:\n  type: object\n  properties:\n    p: {text}\n")))
+    manifest(tool(&format!(
+        "inputs:\n  type: object\n  properties:\n    p: {text}\n"
+    )))
 }
 
 #[test]
@@ -116,8 +118,10 @@ fn g46_hundred_thousand_levels_of_json() {
     exit 2
     error NESTING_LIMIT .ai/tools/j.json:1:338 nested more than 64 levels deep
     ");
-    let input =
-        format!("<inputs><input name=\"i\" type=\"object\" default='{}'>I</input></inputs>", "[".repeat(100_000));
+    let input = format!(
+        "<inputs><input name=\"i\" type=\"object\" default='{}'>I</input></inputs>",
+        "[".repeat(100_000)
+    );
     validated!(directive(fenced("", &format!("{input}\n{}", process("<action>x</action>")))), @"
     exit 2
     error INVALID_DEFAULT .ai/directives/d.md:12:48 the default `[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[…` is not of type object
@@ -126,12 +130,17 @@ fn g46_hundred_thousand_levels_of_json() {
 
 #[test]
 fn g46_schemas_that_grow() {
-    let deep = format!("{}{{type: string}}{}", "{allOf: [".repeat(30), "]}".repeat(30));
+    let deep = format!(
+        "{}{{type: string}}{}",
+        "{allOf: [".repeat(30),
+        "]}".repeat(30)
+    );
     validated!(schema(&deep), @"exit 0");
     let mut wide = "{$ref: '#/$defs/a0'}\n  $defs:\n".to_owned();
     for at in 0..40 {
         let next = format!("{{$ref: '#/$defs/a{}'}}", at + 1);
-        writeln!(wide, "    a{at}: {{allOf: [{next}, {next}]}}").expect("a string takes everything");
+        writeln!(wide, "    a{at}: {{allOf: [{next}, {next}]}}")
+            .expect("a string takes everything");
     }
     validated!(schema(&format!("{wide}    a40: {{type: string}}")), @"
     exit 2

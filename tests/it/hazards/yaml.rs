@@ -83,9 +83,15 @@ fn g02_deep_complex_keys() {
 fn g02_brackets_in_front_matter_settings_and_rules() {
     let brackets = "[".repeat(200_000);
     let project = TestProject::new()
-        .file(".ai/knowledge/k.md", format!("---\nid: k\nx: {brackets}\n---\n"))
+        .file(
+            ".ai/knowledge/k.md",
+            format!("---\nid: k\nx: {brackets}\n---\n"),
+        )
         .file(".ai/config.yaml", format!("ui: {brackets}\n"))
-        .file(".ai/extractors/rules.yaml", format!("extensions: {brackets}\n"));
+        .file(
+            ".ai/extractors/rules.yaml",
+            format!("extensions: {brackets}\n"),
+        );
     validated!(project, @"
     exit 2
     error NESTING_LIMIT .ai/config.yaml:1:260 nested more than 64 levels deep
@@ -246,7 +252,10 @@ fn g18_ten_megabytes_of_anything() {
         .file(".ai/tools/t.yaml", &large)
         .file(".ai/tools/t.json", &large)
         .file(".ai/tools/t.py", &large)
-        .file(".ai/tools/f/tool.yaml", tool("").replace("tool_id: t", "tool_id: f"))
+        .file(
+            ".ai/tools/f/tool.yaml",
+            tool("").replace("tool_id: t", "tool_id: f"),
+        )
         .file(".ai/tools/f/requirements.txt", &large)
         .file(".ai/directives/d.md", &large)
         .file(".ai/knowledge/k.md", &large)
@@ -268,7 +277,10 @@ fn g18_ten_megabytes_of_anything() {
 #[test]
 fn g18_as_much_as_is_accepted() {
     let line = "  k: [a, {b: c}, 'd', \"e\", 1.5]\n";
-    let many: String = (0..).map(|at| line.replace('k', &format!("k{at}"))).take(7_000).collect();
+    let many: String = (0..)
+        .map(|at| line.replace('k', &format!("k{at}")))
+        .take(7_000)
+        .collect();
     validated!(manifest(tool(&format!("x:\n{many}"))), @"
     exit 0
     warning UNKNOWN_FIELD .ai/tools/t.yaml:8:1 tools have no field `x`

@@ -15,7 +15,7 @@ fn without_piton(yard: &Yard) {
 }
 
 #[test]
-fn without_piton_git_goes_on() {
+fn without_piton_git_continues() {
     let yard = Yard::new();
     yard.hook("pre-commit", OWN);
     yard.piton(&["hooks", "install"]);
@@ -51,7 +51,14 @@ fn without_piton_git_stops_if_required() {
     hint: install piton; or leave hooks out this time: git -c core.hooksPath=/dev/null ...
     ");
     assert_eq!(yard.commits(), 0);
-    let hint = yard.git(&["-c", "core.hooksPath=/dev/null", "commit", "--quiet", "--message", "as the hint says"]);
+    let hint = yard.git(&[
+        "-c",
+        "core.hooksPath=/dev/null",
+        "commit",
+        "--quiet",
+        "--message",
+        "as the hint says",
+    ]);
     assert_eq!((hint.code(), yard.commits()), (Some(0), 1), "{hint}");
     yard.project.assert_clean();
     fs::remove_file(&settings).unwrap();
@@ -59,9 +66,9 @@ fn without_piton_git_stops_if_required() {
     success: false
     exit_code: 1
     ----- stdout -----
-    pre-commit  setting differs  without piton it stops git, which `hooks.fail_closed` says otherwise
+    pre-commit  setting differs  without piton it stops git, unlike the setting `hooks.fail_closed`
     ----- stderr -----
-    hint: `piton hooks install --hook pre-commit` brings it up to date
+    hint: `piton hooks install --hook pre-commit` updates it
     ");
     assert_eq!(yard.states(&["install"]), all(&USUAL, "updated"));
     without_piton(&yard);
@@ -69,7 +76,7 @@ fn without_piton_git_stops_if_required() {
 }
 
 #[test]
-fn a_project_may_ask_for_it_and_not_take_it_back() {
+fn a_project_may_require_it_but_not_relax_it() {
     let yard = Yard::new();
     let settings = yard.project.root().join(".ai/config.yaml");
     fs::create_dir_all(settings.parent().unwrap()).unwrap();
@@ -82,7 +89,11 @@ fn a_project_may_ask_for_it_and_not_take_it_back() {
     fs::create_dir_all(user.parent().unwrap()).unwrap();
     fs::write(user, "hooks:\n  fail_closed: true\n").unwrap();
     let ran = yard.piton(&["hooks", "install"]);
-    assert!(ran.stderr().contains("a project may tighten `hooks.fail_closed`, not loosen it"), "{ran}");
+    assert!(
+        ran.stderr()
+            .contains("a project may tighten `hooks.fail_closed`, not loosen it"),
+        "{ran}"
+    );
     without_piton(&yard);
     assert_eq!((yard.commit().code(), yard.commits()), (Some(1), 0));
 }
@@ -91,16 +102,35 @@ fn a_project_may_ask_for_it_and_not_take_it_back() {
 fn a_failing_piton_does_not_block_git() {
     let yard = Yard::new();
     yard.piton(&["hooks", "install"]);
-    let ends = ["exit 101", "exit 126", "exit 127", "kill -ABRT $$", "kill -SEGV $$", "kill -KILL $$", "exit 255"];
+    let ends = [
+        "exit 101",
+        "exit 126",
+        "exit 127",
+        "kill -ABRT $$",
+        "kill -SEGV $$",
+        "kill -KILL $$",
+        "exit 255",
+    ];
     for (at, end) in ends.iter().enumerate() {
         yard.pretend(&format!("#!/bin/sh\n{end}\n"));
         let ran = yard.commit();
-        assert_eq!((ran.code(), yard.commits()), (Some(0), at + 1), "{end}: {ran}");
-        assert!(ran.stderr().contains("nothing was checked by `pre-commit`, and git goes on\n"), "{end}: {ran}");
+        assert_eq!(
+            (ran.code(), yard.commits()),
+            (Some(0), at + 1),
+            "{end}: {ran}"
+        );
+        assert!(
+            ran.stderr()
+                .contains("nothing was checked by `pre-commit`, and git goes on\n"),
+            "{end}: {ran}"
+        );
     }
     // Not a program of this machine.
     yard.pretend("\u{7f}ELF is not all it takes");
-    assert_eq!((yard.commit().code(), yard.commits()), (Some(0), ends.len() + 1));
+    assert_eq!(
+        (yard.commit().code(), yard.commits()),
+        (Some(0), ends.len() + 1)
+    );
     yard.project.assert_clean();
 }
 
@@ -108,37 +138,62 @@ fn a_failing_piton_does_not_block_git() {
 fn a_failing_piton_blocks_git_if_required() {
     let yard = Yard::new();
     let mut command = yard.command(&yard.project.root());
-    command.args(["hooks", "install"]).env("PITON_HOOKS_FAIL_CLOSED", "true").output().unwrap();
-    for end in ["exit 101", "kill -ABRT $$", "kill -SEGV $$", "kill -KILL $$"] {
+    command
+        .args(["hooks", "install"])
+        .env("PITON_HOOKS_FAIL_CLOSED", "true")
+        .output()
+        .unwrap();
+    for end in [
+        "exit 101",
+        "kill -ABRT $$",
+        "kill -SEGV $$",
+        "kill -KILL $$",
+    ] {
         yard.pretend(&format!("#!/bin/sh\n{end}\n"));
         let ran = yard.commit();
         assert_eq!((ran.code(), yard.commits()), (Some(1), 0), "{end}: {ran}");
-        assert!(ran.stderr().contains("`hooks.fail_closed` stops git\nhint: "), "{end}: {ran}");
+        assert!(
+            ran.stderr()
+                .contains("`hooks.fail_closed` stops git\nhint: "),
+            "{end}: {ran}"
+        );
     }
 }
 
 #[test]
-fn a_program_that_has_moved_is_looked_for_on_the_search_path() {
+fn a_program_that_has_moved_is_searched_on_the_search_path() {
     let yard = Yard::new();
     let elsewhere = yard.project.home().join("elsewhere");
     super::program(&elsewhere, "");
     fs::remove_file(&elsewhere).unwrap();
     yard.real();
     fs::rename(yard.program(), &elsewhere).unwrap();
-    let mut command = yard.project.hermetic(elsewhere.to_str().unwrap(), &yard.project.root());
-    assert!(command.args(["hooks", "install"]).output().unwrap().status.success());
+    let mut command = yard
+        .project
+        .hermetic(elsewhere.to_str().unwrap(), &yard.project.root());
+    assert!(
+        command
+            .args(["hooks", "install"])
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
     fs::remove_file(&elsewhere).unwrap();
     cmd_snapshot!(yard.piton(&["hooks", "status", "--hook", "pre-commit"]), @"
     success: false
     exit_code: 1
     ----- stdout -----
-    pre-commit  program missing  there is no `[HOME]/elsewhere`, so `piton` on the search path is taken
+    pre-commit  program missing  there is no `[HOME]/elsewhere`, so `piton` on the search path is used
     ----- stderr -----
-    hint: `piton hooks install --hook pre-commit` brings it up to date
+    hint: `piton hooks install --hook pre-commit` updates it
     ");
     yard.witness();
     yard.commit();
-    assert!(yard.calls().starts_with("piton [hooks] [run] [pre-commit] [--]\n"));
+    assert!(
+        yard.calls()
+            .starts_with("piton [hooks] [run] [pre-commit] [--]\n")
+    );
 }
 
 #[test]
@@ -150,7 +205,9 @@ fn a_killed_installation_always_leaves_a_working_hook() {
             yard.hook("commit-msg", OWN);
             let before = yard.picture();
             let mut command = yard.command(&yard.project.root());
-            command.args(["hooks", "install"]).env("PITON_FAILPOINT", format!("{place}:{pass}"));
+            command
+                .args(["hooks", "install"])
+                .env("PITON_FAILPOINT", format!("{place}:{pass}"));
             let ended = command.output().unwrap();
             assert_eq!(ended.status.signal(), Some(9), "{place}:{pass}: {ended:?}");
             // The earlier hooks run exactly once, with or without a stub.
@@ -165,8 +222,11 @@ fn a_killed_installation_always_leaves_a_working_hook() {
             }
             let ran = yard.piton(&["hooks", "uninstall"]);
             assert_eq!(ran.code(), Some(0), "{place}:{pass}: {ran}");
-            let after: Vec<_> =
-                yard.picture().into_iter().filter(|(name, ..)| !name.starts_with(".piton-hook-")).collect();
+            let after: Vec<_> = yard
+                .picture()
+                .into_iter()
+                .filter(|(name, ..)| !name.starts_with(".piton-hook-"))
+                .collect();
             assert_eq!(after, before, "{place}:{pass}");
         }
     }
@@ -181,7 +241,9 @@ fn a_killed_uninstallation_can_be_finished() {
         let before = yard.picture();
         yard.piton(&["hooks", "install"]);
         let mut command = yard.command(&yard.project.root());
-        command.args(["hooks", "uninstall"]).env("PITON_FAILPOINT", format!("hook-taken:{pass}"));
+        command
+            .args(["hooks", "uninstall"])
+            .env("PITON_FAILPOINT", format!("hook-taken:{pass}"));
         assert_eq!(command.output().unwrap().status.signal(), Some(9));
         yard.witness();
         assert_eq!(yard.commit().code(), Some(0));
@@ -203,7 +265,9 @@ fn an_installation_that_fails_is_reverted() {
             }
             let before = yard.picture();
             let mut failing = yard.command(&yard.project.root());
-            failing.args(["hooks", command]).env("PITON_FAILPOINT", format!("{place}:{pass}=error"));
+            failing
+                .args(["hooks", command])
+                .env("PITON_FAILPOINT", format!("{place}:{pass}=error"));
             let ran = yard.project.ran(failing.output().unwrap());
             assert_eq!(ran.code(), Some(5), "{ran}");
             assert!(ran.stderr().contains("hint: nothing was changed"), "{ran}");
@@ -237,7 +301,9 @@ fn a_folder_that_cannot_be_written_stays_as_it_is() {
     let ran = yard.project.piton_bound(["hooks", "uninstall"]);
     assert_eq!(ran.code(), Some(5), "{ran}");
     assert_eq!(yard.picture(), installed);
-    let ran = yard.project.piton_bound(["hooks", "status", "--format", "json"]);
+    let ran = yard
+        .project
+        .piton_bound(["hooks", "status", "--format", "json"]);
     assert_eq!(states(&ran), all(&USUAL, "installed"));
     set(0o755);
 }
@@ -247,7 +313,12 @@ fn several_at_once_do_not_get_in_each_others_way() {
     let yard = Yard::new();
     yard.hook("pre-commit", OWN);
     let before = yard.picture();
-    let start = || yard.command(&yard.project.root()).args(["hooks", "install"]).spawn().unwrap();
+    let start = || {
+        yard.command(&yard.project.root())
+            .args(["hooks", "install"])
+            .spawn()
+            .unwrap()
+    };
     let children: Vec<_> = (0..4).map(|_| start()).collect();
     for mut child in children {
         assert!(child.wait().unwrap().success());

@@ -65,7 +65,9 @@ fn installing_again_changes_nothing() {
     yard.hook("pre-commit", OWN);
     yard.piton(&["hooks", "install"]);
     let inodes = || -> Vec<u64> {
-        let files = fs::read_dir(yard.hooks()).unwrap().map(|entry| entry.unwrap().metadata().unwrap().ino());
+        let files = fs::read_dir(yard.hooks())
+            .unwrap()
+            .map(|entry| entry.unwrap().metadata().unwrap().ino());
         let mut files: Vec<u64> = files.collect();
         files.sort_unstable();
         files
@@ -78,7 +80,16 @@ fn installing_again_changes_nothing() {
 #[test]
 fn only_the_hooks_asked_for_are_installed() {
     let yard = Yard::new();
-    let ran = yard.piton(&["hooks", "install", "--hook", "pre-push", "--hook", "commit-msg", "--format", "json"]);
+    let ran = yard.piton(&[
+        "hooks",
+        "install",
+        "--hook",
+        "pre-push",
+        "--hook",
+        "commit-msg",
+        "--format",
+        "json",
+    ]);
     assert_eq!(states(&ran), ["commit-msg installed", "pre-push installed"]);
     let ran = yard.piton(&["hooks", "status", "--format", "json"]);
     assert_eq!(ran.code(), Some(0), "what was asked for is there: {ran}");
@@ -93,7 +104,14 @@ fn only_the_hooks_asked_for_are_installed() {
             "pre-push installed"
         ]
     );
-    let ran = yard.piton(&["hooks", "status", "--hook", "pre-push", "--hook", "pre-commit"]);
+    let ran = yard.piton(&[
+        "hooks",
+        "status",
+        "--hook",
+        "pre-push",
+        "--hook",
+        "pre-commit",
+    ]);
     assert_eq!(ran.code(), Some(1), "asked for by name: {ran}");
 }
 
@@ -143,14 +161,22 @@ fn a_hook_that_fails_ends_it_with_its_own_exit_code() {
     yard.piton(&["hooks", "install"]);
     yard.witness();
     assert_eq!(yard.commit().code(), Some(1));
-    assert_eq!((yard.calls().as_str(), yard.commits()), ("own\n", 0), "piton is not asked any more");
+    assert_eq!(
+        (yard.calls().as_str(), yard.commits()),
+        ("own\n", 0),
+        "piton is not asked any more"
+    );
     let stub = yard.hooks().join("pre-commit");
-    let ended = yard.project.hermetic(stub.to_str().unwrap(), &yard.project.root()).status().unwrap();
+    let ended = yard
+        .project
+        .hermetic(stub.to_str().unwrap(), &yard.project.root())
+        .status()
+        .unwrap();
     assert_eq!(ended.code(), Some(7));
 }
 
 #[test]
-fn what_piton_refuses_is_refused() {
+fn git_refuses_what_piton_refuses() {
     let yard = Yard::new();
     yard.piton(&["hooks", "install"]);
     yard.pretend("#!/bin/sh\nexit 1\n");
@@ -161,22 +187,34 @@ fn what_piton_refuses_is_refused() {
 }
 
 #[test]
-fn both_read_all_that_git_says() {
+fn both_hooks_read_all_of_gits_input() {
     let yard = Yard::new();
     for name in ["pre-push", "post-rewrite"] {
         yard.hook(name, OWN);
     }
-    yard.piton(&["hooks", "install", "--hook", "pre-push", "--hook", "post-rewrite"]);
+    yard.piton(&[
+        "hooks",
+        "install",
+        "--hook",
+        "pre-push",
+        "--hook",
+        "post-rewrite",
+    ]);
     yard.witness();
     yard.commit();
     let old = yard.git(&["rev-parse", "HEAD"]).stdout();
     yard.git(&["commit", "--quiet", "--amend", "--message", "another"]);
     let new = yard.git(&["rev-parse", "HEAD"]).stdout();
     let pair = format!("{} {}", old.trim(), new);
-    assert_eq!(yard.calls(), format!("own [amend]\n{pair}piton [hooks] [run] [post-rewrite] [--] [amend]\n{pair}"));
+    assert_eq!(
+        yard.calls(),
+        format!("own [amend]\n{pair}piton [hooks] [run] [post-rewrite] [--] [amend]\n{pair}")
+    );
 
-    yard.project.git(["init", "--quiet", "--bare", "../remote.git"]);
-    yard.project.git(["push", "--quiet", "../remote.git", "main", "main:other"]);
+    yard.project
+        .git(["init", "--quiet", "--bare", "../remote.git"]);
+    yard.project
+        .git(["push", "--quiet", "../remote.git", "main", "main:other"]);
     let zero = "0".repeat(40);
     let refs = format!(
         "refs/heads/main {0} refs/heads/main {zero}\nrefs/heads/main {0} refs/heads/other {zero}\n",
@@ -185,7 +223,9 @@ fn both_read_all_that_git_says() {
     let remote = "../remote.git";
     assert_eq!(
         yard.calls(),
-        format!("own [{remote}] [{remote}]\n{refs}piton [hooks] [run] [pre-push] [--] [{remote}] [{remote}]\n{refs}")
+        format!(
+            "own [{remote}] [{remote}]\n{refs}piton [hooks] [run] [pre-push] [--] [{remote}] [{remote}]\n{refs}"
+        )
     );
 }
 
@@ -197,33 +237,65 @@ fn input_reaches_both_byte_for_byte() {
     yard.witness();
     let stub = yard.hooks().join("pre-push");
     let large = "x".repeat(300_000);
-    for input in ["", "\n", "one\n\n\n", "no end", "a\\b %s $HOME 'q' \"q\"\n", "\u{fc}\u{1F600}\n", &large] {
+    for input in [
+        "",
+        "\n",
+        "one\n\n\n",
+        "no end",
+        "a\\b %s $HOME 'q' \"q\"\n",
+        "\u{fc}\u{1F600}\n",
+        &large,
+    ] {
         let file = yard.project.root().join("input");
         fs::write(&file, input).unwrap();
-        let mut command = yard.project.hermetic(stub.to_str().unwrap(), &yard.project.root());
-        let ended = command.args(["a b", "", "*"]).stdin(fs::File::open(&file).unwrap()).output().unwrap();
-        assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
-        let expected = format!("own [a b] [] [*]\n{input}piton [hooks] [run] [pre-push] [--] [a b] [] [*]\n{input}");
+        let mut command = yard
+            .project
+            .hermetic(stub.to_str().unwrap(), &yard.project.root());
+        let ended = command
+            .args(["a b", "", "*"])
+            .stdin(fs::File::open(&file).unwrap())
+            .output()
+            .unwrap();
+        assert!(
+            ended.status.success() && ended.stderr.is_empty(),
+            "{ended:?}"
+        );
+        let expected = format!(
+            "own [a b] [] [*]\n{input}piton [hooks] [run] [pre-push] [--] [a b] [] [*]\n{input}"
+        );
         assert!(yard.calls() == expected, "{:?}", input.get(..20));
     }
     // A hook that does not read its input must not fail.
     yard.hook("pre-push.before-piton", "#!/bin/sh\nexit 0\n");
     yard.pretend("#!/bin/sh\nexit 0\n");
-    let mut command = yard.project.hermetic(stub.to_str().unwrap(), &yard.project.root());
+    let mut command = yard
+        .project
+        .hermetic(stub.to_str().unwrap(), &yard.project.root());
     let file = fs::File::open(yard.project.root().join("input")).unwrap();
     let ended = command.stdin(file).output().unwrap();
-    assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
+    assert!(
+        ended.status.success() && ended.stderr.is_empty(),
+        "{ended:?}"
+    );
 }
 
 #[test]
-fn uninstalling_puts_back_every_byte_and_mode() {
+fn uninstalling_restores_every_byte_and_mode() {
     let yard = Yard::new();
     let scripts = yard.project.root().join("scripts");
     super::program(&scripts.join("check"), OWN);
     yard.hook("pre-commit", OWN);
-    fs::set_permissions(yard.hooks().join("pre-commit"), fs::Permissions::from_mode(0o751)).unwrap();
+    fs::set_permissions(
+        yard.hooks().join("pre-commit"),
+        fs::Permissions::from_mode(0o751),
+    )
+    .unwrap();
     yard.hook("commit-msg", "no interpreter is named\r\n\u{0}\u{1}binary");
-    fs::set_permissions(yard.hooks().join("commit-msg"), fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(
+        yard.hooks().join("commit-msg"),
+        fs::Permissions::from_mode(0o644),
+    )
+    .unwrap();
     link("../../scripts/check", &yard.hooks().join("post-commit"));
     link("nowhere", &yard.hooks().join("pre-push"));
     let before = yard.picture();
@@ -231,7 +303,11 @@ fn uninstalling_puts_back_every_byte_and_mode() {
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_ne!(yard.picture(), before);
     yard.witness();
-    assert_eq!(yard.commit().code(), Some(0), "a hook that may not be executed is not run, as before");
+    assert_eq!(
+        yard.commit().code(),
+        Some(0),
+        "a hook that may not be executed is not run, as before"
+    );
     assert_eq!(
         yard.calls(),
         "own []\npiton [hooks] [run] [pre-commit] [--]\n\
@@ -243,12 +319,12 @@ fn uninstalling_puts_back_every_byte_and_mode() {
     success: true
     exit_code: 0
     ----- stdout -----
-    pre-commit          restored  the hook from before is in its place again
+    pre-commit          restored  the previous hook was restored
     prepare-commit-msg  removed
-    commit-msg          restored  the hook from before is in its place again
-    post-commit         restored  the hook from before is in its place again
+    commit-msg          restored  the previous hook was restored
+    post-commit         restored  the previous hook was restored
     post-rewrite        removed
-    pre-push            restored  the hook from before is in its place again
+    pre-push            restored  the previous hook was restored
     ----- stderr -----
     ");
     assert_eq!(yard.picture(), before);
@@ -263,7 +339,11 @@ fn what_was_edited_is_left_alone() {
     let stub = yard.hooks().join("pre-commit");
     let text = fs::read_to_string(&stub).unwrap();
     fs::write(&stub, format!("{text}echo mine\n")).unwrap();
-    fs::write(yard.hooks().join("commit-msg.before-piton"), "#!/bin/sh\necho edited\n").unwrap();
+    fs::write(
+        yard.hooks().join("commit-msg.before-piton"),
+        "#!/bin/sh\necho edited\n",
+    )
+    .unwrap();
     let before = yard.picture();
     cmd_snapshot!(yard.piton(&["hooks", "status", "--hook", "pre-commit", "--hook", "commit-msg"]), @"
     success: false
@@ -272,26 +352,42 @@ fn what_was_edited_is_left_alone() {
     pre-commit  edited               the stub was edited
     commit-msg  former hook changed  `[PROJECT]/.git/hooks/commit-msg.before-piton` was edited; it is run as it is now
     ----- stderr -----
-    hint: remove `[PROJECT]/.git/hooks/pre-commit` and install again, if it is not meant
-    hint: `piton hooks install --hook commit-msg` brings it up to date
+    hint: remove `[PROJECT]/.git/hooks/pre-commit` and install again, if this is unintended
+    hint: `piton hooks install --hook commit-msg` updates it
     ");
     cmd_snapshot!(yard.piton(&["hooks", "uninstall", "--hook", "pre-commit", "--hook", "commit-msg"]), @"
     success: false
     exit_code: 5
     ----- stdout -----
-    pre-commit  refused  the stub was edited, and nothing of yours is removed
-    commit-msg  refused  `[PROJECT]/.git/hooks/commit-msg.before-piton` is not the hook that was here before
+    pre-commit  refused  the stub was edited, and piton does not remove your changes
+    commit-msg  refused  `[PROJECT]/.git/hooks/commit-msg.before-piton` is not the previous hook
     ----- stderr -----
     hint: take your lines out of `[PROJECT]/.git/hooks/pre-commit`, remove it, and uninstall again
-    hint: `piton hooks install --hook commit-msg` takes it as it is now; then uninstall again
+    hint: `piton hooks install --hook commit-msg` accepts it as it is now; then uninstall again
     ");
     assert_eq!(yard.picture(), before);
     let ran = yard.piton(&["hooks", "install", "--format", "json"]);
     assert_eq!(ran.code(), Some(1), "one of them is refused: {ran}");
-    assert_eq!(states(&ran)[..3], ["pre-commit refused", "prepare-commit-msg unchanged", "commit-msg updated"]);
-    assert_eq!(fs::read_to_string(&stub).unwrap(), format!("{text}echo mine\n"));
-    assert_eq!(yard.states(&["uninstall", "--hook", "commit-msg"]), ["commit-msg restored"]);
-    assert_eq!(fs::read_to_string(yard.hooks().join("commit-msg")).unwrap(), "#!/bin/sh\necho edited\n");
+    assert_eq!(
+        states(&ran)[..3],
+        [
+            "pre-commit refused",
+            "prepare-commit-msg unchanged",
+            "commit-msg updated"
+        ]
+    );
+    assert_eq!(
+        fs::read_to_string(&stub).unwrap(),
+        format!("{text}echo mine\n")
+    );
+    assert_eq!(
+        yard.states(&["uninstall", "--hook", "commit-msg"]),
+        ["commit-msg restored"]
+    );
+    assert_eq!(
+        fs::read_to_string(yard.hooks().join("commit-msg")).unwrap(),
+        "#!/bin/sh\necho edited\n"
+    );
 }
 
 #[test]
@@ -300,15 +396,30 @@ fn a_former_hook_that_is_gone_is_said() {
     yard.hook("pre-commit", OWN);
     yard.piton(&["hooks", "install", "--hook", "pre-commit"]);
     fs::remove_file(yard.hooks().join("pre-commit.before-piton")).unwrap();
-    assert_eq!(yard.states(&["status", "--hook", "pre-commit"]), ["pre-commit before_missing"]);
-    assert_eq!(yard.states(&["install", "--hook", "pre-commit"]), ["pre-commit updated"]);
-    assert_eq!(yard.states(&["status", "--hook", "pre-commit"]), ["pre-commit installed"]);
+    assert_eq!(
+        yard.states(&["status", "--hook", "pre-commit"]),
+        ["pre-commit before_missing"]
+    );
+    assert_eq!(
+        yard.states(&["install", "--hook", "pre-commit"]),
+        ["pre-commit updated"]
+    );
+    assert_eq!(
+        yard.states(&["status", "--hook", "pre-commit"]),
+        ["pre-commit installed"]
+    );
     // A user may put a hook there at any time.
     yard.hook("pre-commit.before-piton", OWN);
-    assert_eq!(yard.states(&["status", "--hook", "pre-commit"]), ["pre-commit before_edited"]);
+    assert_eq!(
+        yard.states(&["status", "--hook", "pre-commit"]),
+        ["pre-commit before_edited"]
+    );
     yard.witness();
     yard.commit();
-    assert_eq!(yard.calls(), "own []\npiton [hooks] [run] [pre-commit] [--]\n");
+    assert_eq!(
+        yard.calls(),
+        "own []\npiton [hooks] [run] [pre-commit] [--]\n"
+    );
 }
 
 #[test]
@@ -327,12 +438,12 @@ fn another_hook_in_the_place_of_the_stub_is_noticed() {
     ----- stdout -----
     pre-commit          replaced   another hook is in its place
     prepare-commit-msg  installed
-    commit-msg          replaced   another hook is in its place; the hook from before is left in `[PROJECT]/.git/hooks/commit-msg.before-piton`
+    commit-msg          replaced   another hook is in its place; the previous hook is still in `[PROJECT]/.git/hooks/commit-msg.before-piton`
     post-commit         installed
     post-rewrite        installed
     pre-push            replaced   the stub is gone
     ----- stderr -----
-    hint: `piton hooks install` puts it back, or says what to write instead
+    hint: `piton hooks install` restores it, or shows what to write instead
     ");
     let ran = yard.piton(&["hooks", "install", "--format", "json"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
@@ -358,13 +469,25 @@ fn an_older_stub_is_brought_up_to_date() {
     yard.piton(&["hooks", "install", "--hook", "pre-commit"]);
     let stub = yard.hooks().join("pre-commit");
     let new = fs::read_to_string(&stub).unwrap();
-    fs::write(&stub, new.replace("hook stub 1 ", "hook stub 0 ")).unwrap();
-    assert_eq!(yard.states(&["status", "--hook", "pre-commit"]), ["pre-commit outdated"]);
-    assert_eq!(yard.states(&["install", "--hook", "pre-commit"]), ["pre-commit updated"]);
+    fs::write(&stub, new.replace("hook stub 3 ", "hook stub 1 ")).unwrap();
+    assert_eq!(
+        yard.states(&["status", "--hook", "pre-commit"]),
+        ["pre-commit outdated"]
+    );
+    assert_eq!(
+        yard.states(&["install", "--hook", "pre-commit"]),
+        ["pre-commit updated"]
+    );
     assert_eq!(fs::read_to_string(&stub).unwrap(), new);
     fs::set_permissions(&stub, fs::Permissions::from_mode(0o644)).unwrap();
-    assert_eq!(yard.states(&["status", "--hook", "pre-commit"]), ["pre-commit edited"]);
-    assert_eq!(yard.states(&["install", "--hook", "pre-commit"]), ["pre-commit updated"]);
+    assert_eq!(
+        yard.states(&["status", "--hook", "pre-commit"]),
+        ["pre-commit edited"]
+    );
+    assert_eq!(
+        yard.states(&["install", "--hook", "pre-commit"]),
+        ["pre-commit updated"]
+    );
     assert_eq!(yard.states(&["uninstall"])[0], "pre-commit restored");
     assert_eq!(fs::read_to_string(&stub).unwrap(), OWN);
 }
@@ -384,5 +507,9 @@ fn a_folder_in_the_place_of_a_hook_is_refused() {
 fn a_hook_that_git_does_not_have_is_wrong_usage() {
     let ran = Yard::new().piton(&["hooks", "install", "--hook", "pre-comit"]);
     assert_eq!(ran.code(), Some(2));
-    assert!(ran.stderr().contains("a similar value exists: 'pre-commit'"), "{ran}");
+    assert!(
+        ran.stderr()
+            .contains("a similar value exists: 'pre-commit'"),
+        "{ran}"
+    );
 }

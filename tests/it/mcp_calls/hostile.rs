@@ -9,7 +9,9 @@ use crate::harness::{TestProject, cmd_snapshot};
 /// A server with a short start-up limit.
 fn hasty(ways: &str) -> TestProject {
     let project = project(ways);
-    let text = project.read(".ai/tools/box/tool.yaml").replace("startup_timeout: 20", "startup_timeout: 1");
+    let text = project
+        .read(".ai/tools/box/tool.yaml")
+        .replace("startup_timeout: 20", "startup_timeout: 1");
     project.file(".ai/tools/box/tool.yaml", text)
 }
 
@@ -51,7 +53,7 @@ fn a_server_that_writes_garbage_is_given_up() {
     let project = project("garbage");
     let result = call(&project, &["count"]);
     assert_eq!(result["code"], "MCP_PROTOCOL", "{result}");
-    let told = "the server does not speak MCP: it wrote `garbage \\u{1b}[31m`, which is no message of MCP, and more of the kind";
+    let told = "the server does not speak MCP: it wrote `garbage \\u{1b}[31m`, which is not an MCP message, and other invalid lines";
     assert_eq!(result["message"], told);
     assert_nothing_left(&project);
 }
@@ -67,7 +69,10 @@ fn a_message_without_end_is_not_read_to_its_end() {
     let project = project("giant");
     let result = call(&project, &["count"]);
     assert_eq!(result["code"], "MCP_PROTOCOL", "{result}");
-    assert_eq!(result["message"], "the server sent a message of more than 16 MiB");
+    assert_eq!(
+        result["message"],
+        "the server sent a message of more than 16 MiB"
+    );
     assert_nothing_left(&project);
 }
 
@@ -75,7 +80,10 @@ fn a_message_without_end_is_not_read_to_its_end() {
 fn an_answer_that_is_too_large_is_refused() {
     let project = project("giant_answer");
     let result = call(&project, &["count"]);
-    assert_eq!(result["message"], "the server sent a message of more than 16 MiB", "{result}");
+    assert_eq!(
+        result["message"], "the server sent a message of more than 16 MiB",
+        "{result}"
+    );
 }
 
 #[test]
@@ -92,13 +100,18 @@ fn an_answer_to_another_question_is_no_answer() {
 fn a_list_of_tools_without_end_is_given_up() {
     let project = project("endless");
     let result = call(&project, &["count"]);
-    assert_eq!(result["message"], "the MCP server is not understood: its list of tools does not end", "{result}");
+    assert_eq!(
+        result["message"], "the MCP server is not understood: its list of tools does not end",
+        "{result}"
+    );
 }
 
 #[test]
-fn a_program_that_is_missing_is_told_before_anything_runs() {
+fn a_program_that_is_missing_is_reported_before_anything_runs() {
     let project = project("");
-    let text = project.read(".ai/tools/box/tool.yaml").replace("python3", "no_such_server");
+    let text = project
+        .read(".ai/tools/box/tool.yaml")
+        .replace("python3", "no_such_server");
     let project = project.file(".ai/tools/box/tool.yaml", text);
     cmd_snapshot!(project.piton(["tool", "run", "count"]), @"
     success: false
@@ -132,16 +145,23 @@ fn a_local_address_must_be_allowed_by_the_manifest() {
         let config = format!("{config}\n  allow_private: true");
         let project = project.file(".ai/tools/near.yaml", remote(&config));
         if !url.contains("169.254") {
-            assert_eq!(call(&project, &["near"])["code"], "NETWORK_FAILED", "{transport}");
+            assert_eq!(
+                call(&project, &["near"])["code"],
+                "NETWORK_FAILED",
+                "{transport}"
+            );
         }
     }
-    let project = project.file(".ai/tools/near.yaml", remote("transport: carrier_pigeon\n  url: x"));
+    let project = project.file(
+        ".ai/tools/near.yaml",
+        remote("transport: carrier_pigeon\n  url: x"),
+    );
     cmd_snapshot!(project.piton(["tool", "run", "near"]), @"
     success: false
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: `config.transport` is `carrier_pigeon`, which is no transport
+    error: `config.transport` is `carrier_pigeon`, which is not a transport
      --> .ai/tools/near.yaml:7:14
 
     hint: use one of stdio, http, sse, websocket

@@ -74,6 +74,17 @@ if "child" in ways and os.fork() == 0:
     os.setsid()
     note("child", os.getpid())
     time.sleep(600)
+if "unpin" in ways:
+    pins = os.path.join(os.environ["PITON_PROJECT"], ".git", "piton", "mcp")
+    for name in os.listdir(pins) if os.path.isdir(pins) else []:
+        path = os.path.join(pins, name)
+        for act in (os.unlink, lambda path: os.rename(path, path + ".gone"), lambda path: open(path, "w").close()):
+            try:
+                act(path)
+                note("unpinned", "done")
+                break
+            except OSError as error:
+                note("unpinned", type(error).__name__)
 if "silent" in ways:
     note("silent", os.getpid())
     time.sleep(600)

@@ -30,6 +30,8 @@ async def application(scope, receive, send):
 
 listener = socket.socket()
 listener.bind(("127.0.0.1", 0))
+# The test connects as soon as it reads the port.
+listener.listen()
 print(listener.getsockname()[1], flush=True)
 config = uvicorn.Config(application, log_level="error", lifespan="off")
 asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))

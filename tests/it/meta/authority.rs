@@ -4,11 +4,16 @@ use std::fs;
 
 use serde_json::json;
 
-use super::{calls, last, meta, once, project, run};
+use super::{calls, meta, once, project, run};
 use crate::harness::{TestProject, cmd_snapshot};
 
 /// A directive of one step, with these grants.
-fn directive(name: &str, tool: &str, more: &str, grants: &str) -> impl FnOnce(TestProject) -> TestProject + use<> {
+fn directive(
+    name: &str,
+    tool: &str,
+    more: &str,
+    grants: &str,
+) -> impl FnOnce(TestProject) -> TestProject + use<> {
     let text = format!(
         "# {name}\n\n```xml\n<directive name=\"{name}\" version=\"1.0.0\">\n<metadata>\n<description>D</description>\n\
          <git_checkpoint mode=\"auto\"/>\n{more}<permissions>\n{grants}\n</permissions>\n</metadata>\n<process>\n\
@@ -26,12 +31,17 @@ const WRITE: &str = "<write resource=\"filesystem\" path=\"*.txt\"/>";
 
 #[test]
 fn a_directive_has_to_allow_every_tool_that_is_called() {
-    let first =
-        once("twice", "keep, count", "[{ tool: 'keep', args: { number: 1 } }, { tool: 'count', args: { text: 'a' } }]");
+    let first = once(
+        "twice",
+        "keep, count",
+        "[{ tool: 'keep', args: { number: 1 } }, { tool: 'count', args: { text: 'a' } }]",
+    );
     let some = format!("{}{}{WRITE}", tool("twice"), tool("keep"));
     let all = format!("{some}{}", tool("count"));
     let project = directive("some", "twice", "", &some)(first(project()));
-    let project = directive("all", "twice", "", &all)(project).ticking().committed();
+    let project = directive("all", "twice", "", &all)(project)
+        .ticking()
+        .committed();
     cmd_snapshot!(project.piton(["run", "some"]), @r#"
     success: false
     exit_code: 3
@@ -40,14 +50,26 @@ fn a_directive_has_to_allow_every_tool_that_is_called() {
     warning: not signed: count, keep, some, twice (`piton sign count keep some twice`)
     ✗ work  rolled back 1 file
     ✗ some was denied: 1 step, 0 commits (run 01kdyabkw0000e485875xhvkdf)
-    error: directive `some` does not allow to run the tool `count` [PERMISSION_DENIED]
+    error: directive `some` does not allow: run the tool `count` [PERMISSION_DENIED]
     hint: add <execute resource="tool" id="count"/> to the <permissions> of `some`
     "#);
     // The earlier calls are rolled back.
     project.assert_clean();
     assert!(!project.root().join("number.txt").exists());
-    let shown = project.piton(["show", &format!("{}/1", run_id(&project)), "--format", "json"]).json();
-    let ends: Vec<_> = shown["calls"].as_array().expect("calls").iter().map(|call| call["status"].clone()).collect();
+    let shown = project
+        .piton([
+            "show",
+            &format!("{}/1", run_id(&project)),
+            "--format",
+            "json",
+        ])
+        .json();
+    let ends: Vec<_> = shown["calls"]
+        .as_array()
+        .expect("calls")
+        .iter()
+        .map(|call| call["status"].clone())
+        .collect();
     assert_eq!(ends, ["succeeded", "denied"], "{shown}");
     assert_eq!(project.piton(["verify", "--all"]).code(), Some(0));
     let ran = project.piton(["run", "all"]);
@@ -56,14 +78,25 @@ fn a_directive_has_to_allow_every_tool_that_is_called() {
 }
 
 fn run_id(project: &TestProject) -> String {
-    last(&project.piton(["log", "--format", "json", "--limit", "1"]))["id"].as_str().expect("a run").to_owned()
+    project
+        .piton(["log", "--format", "json", "--limit", "1"])
+        .last_json()["id"]
+        .as_str()
+        .expect("a run")
+        .to_owned()
 }
 
 #[test]
 fn what_a_call_writes_is_judged_by_the_directive() {
-    let project = once("stray", "keep", "[{ tool: 'keep', args: { number: 1, file: 'elsewhere.md' } }]")(project());
+    let project = once(
+        "stray",
+        "keep",
+        "[{ tool: 'keep', args: { number: 1, file: 'elsewhere.md' } }]",
+    )(project());
     let grants = format!("{}{}{WRITE}", tool("stray"), tool("keep"));
-    let project = directive("narrow", "stray", "", &grants)(project).ticking().committed();
+    let project = directive("narrow", "stray", "", &grants)(project)
+        .ticking()
+        .committed();
     cmd_snapshot!(project.piton(["run", "narrow"]), @r#"
     success: false
     exit_code: 3
@@ -73,7 +106,7 @@ fn what_a_call_writes_is_judged_by_the_directive() {
     ✗ work  rolled back 1 file
     ✗ narrow was denied: 1 step, 0 commits (run 01kdyabkw0000e485875xhvkdf)
     error: the step changed files that it may not change: `elsewhere.md` [WRITE_DENIED]
-    hint: add <write resource="filesystem" path="elsewhere.md"/> to the <permissions> of `narrow`; `piton restore 01kdyabkw0000e485875xhvkdf/1` brings the changes back
+    hint: add <write resource="filesystem" path="elsewhere.md"/> to the <permissions> of `narrow`; `piton restore 01kdyabkw0000e485875xhvkdf/1` restores the changes
     "#);
     project.assert_clean();
 }
@@ -87,21 +120,36 @@ fn calls_count_as_calls_of_tools() {
     let project = directive("three", "many", &limits(3), &grants)(project);
     let project = directive("four", "many", &limits(4), &grants)(project).committed();
     let ran = project.piton(["run", "three", "--format", "json"]);
-    assert_eq!((ran.code(), &last(&ran)["error"]["code"]), (Some(1), &json!("LIMIT_REACHED")), "{ran}");
+    assert_eq!(
+        (ran.code(), &ran.last_json()["error"]["code"]),
+        (Some(1), &json!("LIMIT_REACHED")),
+        "{ran}"
+    );
     project.assert_clean();
     assert_eq!(project.piton(["run", "four"]).code(), Some(0));
 }
 
 #[test]
 fn everything_that_may_be_called_has_to_be_signed_where_that_is_asked_for() {
-    let project = project().home_file(".ai/config.yaml", "signature:\n  require: integrity\n").committed();
+    let project = project()
+        .home_file(".ai/config.yaml", "signature:\n  require: integrity\n")
+        .committed();
     assert_eq!(project.piton(["sign", "both", "count"]).code(), Some(0));
     project.git(["commit", "--quiet", "--all", "--message", "signed"]);
     // Nothing was called, although the first of the two is signed.
     let ran = project.piton(["tool", "run", "both", "--format", "json"]);
-    let result = last(&ran);
-    assert_eq!((ran.code(), &result["status"], calls(&result)), (Some(3), &json!("denied"), vec![]), "{ran}");
-    assert!(result["message"].as_str().is_some_and(|text| text.contains(".ai/tools/keep/tool.yaml")), "{ran}");
+    let result = ran.last_json();
+    assert_eq!(
+        (ran.code(), &result["status"], calls(&result)),
+        (Some(3), &json!("denied"), vec![]),
+        "{ran}"
+    );
+    assert!(
+        result["message"]
+            .as_str()
+            .is_some_and(|text| text.contains(".ai/tools/keep/tool.yaml")),
+        "{ran}"
+    );
     assert_eq!(project.piton(["sign", "keep"]).code(), Some(0));
     let ran = project.piton(["tool", "run", "both"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
@@ -109,19 +157,30 @@ fn everything_that_may_be_called_has_to_be_signed_where_that_is_asked_for() {
 
 #[test]
 fn a_call_cannot_rewrite_what_is_called_next() {
-    let project = project().tool("meddle", "", "echo 'echo taken over' >> .ai/tools/count/run.sh");
+    let project = project().tool(
+        "meddle",
+        "isolation: trusted",
+        "echo 'echo taken over' >> .ai/tools/count/run.sh",
+    );
     let function = "({ calls: [{ tool: 'meddle' }, { tool: 'count', args: { text: 'a' } }] })";
     let project = meta("sly", "meddle, count", "", function)(project).committed();
     let result = run(&project, "sly", "auto");
     assert_eq!(result["code"], "ITEM_CHANGED", "{result}");
-    assert_eq!(calls(&result), [("meddle@1.0.0".to_owned(), "succeeded".to_owned(), String::new())]);
+    assert_eq!(
+        calls(&result),
+        [(
+            "meddle@1.0.0".to_owned(),
+            "succeeded".to_owned(),
+            String::new()
+        )]
+    );
     project.assert_clean();
     // A run of a directive pins its tools at its start.
     let project = project.directive("later", ["meddle", "both"]);
     project.git(["add", "--all"]);
     project.git(["commit", "--quiet", "--message", "later"]);
     let ran = project.piton(["run", "later", "--checkpoint", "auto", "--format", "json"]);
-    let finished = last(&ran);
+    let finished = ran.last_json();
     assert_eq!(finished["error"]["code"], "WRITE_DENIED", "{ran}");
     fs::remove_file(project.root().join(".ai/directives/later.md")).expect("removed");
 }
@@ -135,12 +194,34 @@ fn what_a_call_was_given_from_the_environment_is_never_shown() {
     );
     let calls_made = "[{ tool: 'login' }]";
     let project = once("enter", "login", calls_made)(project).committed();
-    let ran = project.piton(["tool", "run", "enter", "--checkpoint", "auto", "--format", "json"]);
-    let result = last(&ran);
-    assert_eq!(result["result"][0]["result"], json!({"token": "***"}), "{ran}");
+    let ran = project.piton([
+        "tool",
+        "run",
+        "enter",
+        "--checkpoint",
+        "auto",
+        "--format",
+        "json",
+    ]);
+    let result = ran.last_json();
+    assert_eq!(
+        result["result"][0]["result"],
+        json!({"token": "***"}),
+        "{ran}"
+    );
     assert!(!ran.stdout().contains("s3cret"), "{ran}");
     let journals = project.root().join(".git/piton/runs");
-    for entry in walkdir::WalkDir::new(journals).into_iter().flatten().filter(|entry| entry.file_type().is_file()) {
-        assert!(!fs::read_to_string(entry.path()).unwrap_or_default().contains("s3cret"), "{}", entry.path().display());
+    for entry in walkdir::WalkDir::new(journals)
+        .into_iter()
+        .flatten()
+        .filter(|entry| entry.file_type().is_file())
+    {
+        assert!(
+            !fs::read_to_string(entry.path())
+                .unwrap_or_default()
+                .contains("s3cret"),
+            "{}",
+            entry.path().display()
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TEXT, last, meta, once, project, run};
+use super::{TEXT, meta, once, project, run};
 use crate::crash::leftover::is_alive;
 use crate::harness::{TestProject, cmd_snapshot};
 
@@ -19,7 +19,8 @@ fn code(function: &str) -> (Value, Value) {
 fn assert_gone(project: &TestProject) {
     let runs = project.root().join(".git/piton/runs");
     for run in piton::journal::list(&runs).expect("runs") {
-        let contents = piton::journal::read(&piton::journal::path_of(&runs, run)).expect("a journal");
+        let contents =
+            piton::journal::read(&piton::journal::path_of(&runs, run)).expect("a journal");
         for record in contents.records {
             if let piton::journal::Event::ToolStarted { pid, .. } = record.event {
                 assert!(!is_alive(&pid.to_string()), "{pid} is still there");
@@ -43,18 +44,27 @@ fn a_function_that_does_not_end_is_stopped_also_where_its_engine_cannot() {
 
 #[test]
 fn a_function_that_eats_memory_is_stopped() {
-    let bomb = "for (;;) { try { const all = []; for (;;) all.push(new Array(1000)); } catch (err) {} }";
+    let bomb =
+        "for (;;) { try { const all = []; for (;;) all.push(new Array(1000)); } catch (err) {} }";
     let code_of_bomb = code(bomb).0;
-    assert!(["SCRIPT_TIMEOUT", "SCRIPT_MEMORY"].contains(&code_of_bomb.as_str().unwrap_or_default()), "{code_of_bomb}");
-    assert_eq!(code("const all = []; for (;;) all.push('x'.repeat(1000) + all.length)").0, "SCRIPT_MEMORY");
+    assert!(
+        ["SCRIPT_TIMEOUT", "SCRIPT_MEMORY"].contains(&code_of_bomb.as_str().unwrap_or_default()),
+        "{code_of_bomb}"
+    );
+    assert_eq!(
+        code("const all = []; for (;;) all.push('x'.repeat(1000) + all.length)").0,
+        "SCRIPT_MEMORY"
+    );
 }
 
 #[test]
 fn a_function_that_throws_says_where() {
-    let project =
-        meta("odd", "count", TEXT, "function go(args) {\n  return args.text.no.such;\n}\nmodule.exports = { go };")(
-            project(),
-        );
+    let project = meta(
+        "odd",
+        "count",
+        TEXT,
+        "function go(args) {\n  return args.text.no.such;\n}\nmodule.exports = { go };",
+    )(project());
     let project = project.committed();
     cmd_snapshot!(project.piton(["tool", "run", "odd"]), @"
     success: false
@@ -68,13 +78,13 @@ fn a_function_that_throws_says_where() {
 }
 
 #[test]
-fn nonsense_is_told() {
+fn an_invalid_return_value_is_reported() {
     let told = |function: &str| {
         let (code, message) = code(function);
         assert_eq!(code, "SCRIPT_RETURN", "{function}");
         message.as_str().expect("a message").to_owned()
     };
-    insta::assert_snapshot!(told("1"), @"the helper `go` returned a value that is no object");
+    insta::assert_snapshot!(told("1"), @"the helper `go` returned a value that is not an object");
     insta::assert_snapshot!(told("function go() {}"), @"the function `go` returned nothing");
     insta::assert_snapshot!(told("({})"), @"the helper `go` returned an object without `calls` and without a `result`");
     insta::assert_snapshot!(told("module.exports = async () => ({ result: 1 })"), @"the function `go` returned a promise; async functions are not supported");
@@ -106,12 +116,20 @@ fn only_what_is_listed_is_called() {
 }
 
 #[test]
-fn what_goes_on_for_ever_is_ended() {
+fn endless_calls_are_stopped() {
     let project = project().tool("fine", "", "true");
     let project = meta("rounds", "fine", "", "({ calls: [{ tool: 'fine' }] })")(project);
-    let project = once("list", "fine", "Array.from({ length: 1001 }, () => ({ tool: 'fine' }))")(project).committed();
+    let project = once(
+        "list",
+        "fine",
+        "Array.from({ length: 1001 }, () => ({ tool: 'fine' }))",
+    )(project)
+    .committed();
     let result = run(&project, "rounds", "disabled");
-    assert_eq!((&result["code"], result["calls"].as_array().map(Vec::len)), (&json!("CALL_LIMIT"), Some(100)));
+    assert_eq!(
+        (&result["code"], result["calls"].as_array().map(Vec::len)),
+        (&json!("CALL_LIMIT"), Some(100))
+    );
     cmd_snapshot!(project.piton(["tool", "run", "list"]), @"
     success: false
     exit_code: 1
@@ -129,14 +147,25 @@ fn the_time_of_a_meta_tool_covers_all_of_its_calls() {
     let project = project().tool("slow", "", "echo half > half.txt; sleep 600");
     let function = "({ calls: [{ tool: 'count', args: { text: 'a' } }, { tool: 'slow' }] })";
     let project = meta("short", "count, slow", "timeout: 2\n", function)(project).committed();
-    let ran = project.piton(["tool", "run", "short", "--checkpoint", "auto", "--format", "json"]);
-    let result = last(&ran);
+    let ran = project.piton([
+        "tool",
+        "run",
+        "short",
+        "--checkpoint",
+        "auto",
+        "--format",
+        "json",
+    ]);
+    let result = ran.last_json();
     assert_eq!(
         (&result["code"], &result["checkpoint"]["status"]),
         (&json!("TIMED_OUT"), &json!("rolled_back")),
         "{ran}"
     );
-    assert_eq!(result["message"], "tool `short` took longer than 2 s and was stopped");
+    assert_eq!(
+        result["message"],
+        "tool `short` took longer than 2 s and was stopped"
+    );
     project.assert_clean();
     assert_gone(&project);
 }
@@ -147,5 +176,8 @@ fn a_result_is_held_against_what_the_manifest_promises() {
     let project = meta("wrong", "", schema, "({ result: { total: 'many' } })")(project());
     let project = meta("right", "", schema, "({ result: { total: 3 } })")(project).committed();
     assert_eq!(run(&project, "wrong", "auto")["code"], "OUTPUT_CONTRACT");
-    assert_eq!(run(&project, "right", "auto")["result"], json!({"total": 3}));
+    assert_eq!(
+        run(&project, "right", "auto")["result"],
+        json!({"total": 3})
+    );
 }

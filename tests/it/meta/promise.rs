@@ -9,9 +9,21 @@ use crate::harness::{TestProject, cmd_snapshot};
 fn writers() -> TestProject {
     TestProject::new()
         .file("README.md", "one\n")
-        .tool("docs", "writes: [\"docs/**\"]\n", "mkdir -p docs; echo text > docs/a.md")
-        .tool("code", "writes: [\"src/**\"]\n", "mkdir -p src; echo code > src/a.rs")
-        .tool("stray", "writes: [\"src/**\"]\n", "mkdir -p docs; echo text > docs/b.md")
+        .tool(
+            "docs",
+            "writes: [\"docs/**\"]\n",
+            "mkdir -p docs; echo text > docs/a.md",
+        )
+        .tool(
+            "code",
+            "writes: [\"src/**\"]\n",
+            "mkdir -p src; echo code > src/a.rs",
+        )
+        .tool(
+            "stray",
+            "isolation: trusted\nwrites: [\"src/**\"]\n",
+            "mkdir -p docs; echo text > docs/b.md",
+        )
         .tool("quiet", "mutates_state: false\n", "echo loud > loud.txt")
 }
 
@@ -19,9 +31,19 @@ fn writers() -> TestProject {
 fn every_tool_is_held_to_what_it_says_it_writes() {
     let project = once("fine", "docs, code", "[{ tool: 'docs' }, { tool: 'code' }]")(writers());
     // The other tool may write there, but did not.
-    let project = once("astray", "docs, stray", "[{ tool: 'docs' }, { tool: 'stray' }]")(project).ticking().committed();
+    let project = once(
+        "astray",
+        "docs, stray",
+        "[{ tool: 'docs' }, { tool: 'stray' }]",
+    )(project)
+    .ticking()
+    .committed();
     let result = run(&project, "fine", "auto");
-    assert_eq!((&result["status"], &result["checkpoint"]["files_changed"]), (&json!("success"), &json!(2)), "{result}");
+    assert_eq!(
+        (&result["status"], &result["checkpoint"]["files_changed"]),
+        (&json!("success"), &json!(2)),
+        "{result}"
+    );
     cmd_snapshot!(project.piton(["tool", "run", "astray", "--checkpoint", "auto"]), @"
     success: false
     exit_code: 3
@@ -30,7 +52,7 @@ fn every_tool_is_held_to_what_it_says_it_writes() {
     warning: not signed: astray, docs, stray (`piton sign astray docs stray`)
     ✗ rolled back 1 file
     error: the step changed files that it may not change: `docs/b.md` [WRITE_DENIED]
-    hint: the tool `stray@1.0.0` says that it writes `src/**`; add `docs/b.md` to `writes`; `piton restore 01kdyadef0fgz2syhf4d156af1/1` brings the changes back
+    hint: the tool `stray@1.0.0` says that it writes `src/**`; add `docs/b.md` to `writes`; `piton restore 01kdyadef0fgz2syhf4d156af1/1` restores the changes
     ");
     project.assert_clean();
 }
@@ -54,9 +76,27 @@ fn a_meta_tool_must_follow_its_own_declaration_too() {
 
 #[test]
 fn an_undeclared_change_is_reported_and_refused_if_required() {
-    let project = once("sum", "docs, quiet", "[{ tool: 'docs' }, { tool: 'quiet' }]")(writers()).committed();
-    let strict = project.piton(["tool", "run", "sum", "--checkpoint", "auto", "--strict", "--format", "json"]);
-    assert_eq!(super::last(&strict)["code"], "UNDECLARED_MUTATION", "{strict}");
+    let project = once(
+        "sum",
+        "docs, quiet",
+        "[{ tool: 'docs' }, { tool: 'quiet' }]",
+    )(writers())
+    .committed();
+    let strict = project.piton([
+        "tool",
+        "run",
+        "sum",
+        "--checkpoint",
+        "auto",
+        "--strict",
+        "--format",
+        "json",
+    ]);
+    assert_eq!(
+        strict.last_json()["code"],
+        "UNDECLARED_MUTATION",
+        "{strict}"
+    );
     project.assert_clean();
     let result = run(&project, "sum", "auto");
     assert_eq!(
@@ -68,10 +108,22 @@ fn an_undeclared_change_is_reported_and_refused_if_required() {
 
 #[test]
 fn concurrent_changes_by_other_processes_are_left_alone() {
-    let project = once("busy", "slow, keep", "[{ tool: 'slow' }, { tool: 'keep', args: { number: 1 } }]")(project());
-    let project = project.tool("slow", "", crate::harness::MEETING).committed();
-    let ran = project.piton_while("echo mine >> README.md", ["tool", "run", "busy", "--checkpoint", "auto"]);
+    let project = once(
+        "busy",
+        "slow, keep",
+        "[{ tool: 'slow' }, { tool: 'keep', args: { number: 1 } }]",
+    )(project());
+    let project = project
+        .tool("slow", "", crate::harness::MEETING)
+        .committed();
+    let ran = project.piton_while(
+        "echo mine >> README.md",
+        ["tool", "run", "busy", "--checkpoint", "auto"],
+    );
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(project.git(["status", "--porcelain"]), " M README.md\n");
-    assert_eq!(project.git(["show", "--format=", "--name-only", "HEAD"]), "number.txt\n");
+    assert_eq!(
+        project.git(["show", "--format=", "--name-only", "HEAD"]),
+        "number.txt\n"
+    );
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{BOXED, COUNT, last, tree};
+use super::{BOXED, COUNT, tree};
 use crate::harness::{TestProject, cmd_snapshot};
 
 /// The path of the script `s`, a command that makes it a file that snapshots do not hold, and the
@@ -38,7 +38,7 @@ const UNCOVERED: [(&str, &str, &str); 9] = [
     ),
     (
         ".ai/scripts/s.py",
-        "echo 'checkpoint: {max_file_size: 5}' > .ai/config.yaml; git add .; git commit -qm s",
+        "mkdir -p ~/.ai; echo 'checkpoint: {max_file_size: 5}' > ~/.ai/config.yaml; git add .; git commit -qm s",
         "OUTSIDE_CHECKPOINTS",
     ),
     (".ai/scripts/s.py", "git add .; git commit -qm s; git init -q .ai/tools", "OUTSIDE_CHECKPOINTS"),
@@ -48,22 +48,42 @@ const UNCOVERED: [(&str, &str, &str); 9] = [
 #[test]
 fn what_a_snapshot_does_not_hold_stays_where_it_is() {
     for (script, commands, code) in UNCOVERED {
-        let project = TestProject::new().file("README.md", "hi\n").committed().file(script, COUNT);
+        let project = TestProject::new()
+            .file("README.md", "hi\n")
+            .committed()
+            .file(script, COUNT);
         project.bash(commands);
         let before = tree(&project, ".ai");
-        for arguments in
-            [&["migrate", "s"][..], &["migrate", "s", "--checkpoint", "auto"], &["migrate", "s", "--dry-run"]]
-        {
+        for arguments in [
+            &["migrate", "s"][..],
+            &["migrate", "s", "--checkpoint", "auto"],
+            &["migrate", "s", "--dry-run"],
+        ] {
             let ran = project.piton([arguments, &["--format", "json"]].concat());
-            assert_eq!((ran.code(), &last(&ran)["error"]["code"]), (Some(5), &json!(code)), "{commands}\n{ran}");
+            assert_eq!(
+                (ran.code(), &ran.last_json()["error"]["code"]),
+                (Some(5), &json!(code)),
+                "{commands}\n{ran}"
+            );
         }
-        for arguments in [&["migrate", "--all"][..], &["migrate", ".ai/scripts/*"], &["migrate", "--all", "--dry-run"]]
-        {
+        for arguments in [
+            &["migrate", "--all"][..],
+            &["migrate", ".ai/scripts/*"],
+            &["migrate", "--all", "--dry-run"],
+        ] {
             let ran = project.piton([arguments, &["--format", "json"]].concat());
             let told = ran.json();
-            let skipped: Vec<(&Value, &Value)> =
-                told["skipped"].as_array().expect("a list").iter().map(|it| (&it["path"], &it["code"])).collect();
-            assert_eq!((ran.code(), skipped), (Some(1), vec![(&json!(script), &json!(code))]), "{commands}\n{ran}");
+            let skipped: Vec<(&Value, &Value)> = told["skipped"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(|it| (&it["path"], &it["code"]))
+                .collect();
+            assert_eq!(
+                (ran.code(), skipped),
+                (Some(1), vec![(&json!(script), &json!(code))]),
+                "{commands}\n{ran}"
+            );
         }
         assert_eq!(tree(&project, ".ai"), before, "{commands}");
         let ran = project.piton(["migrate", "s", "--checkpoint", "disabled"]);
@@ -78,7 +98,10 @@ fn only_scripts_that_cannot_be_restored_are_left_alone() {
         .file(".gitignore", "mine.py\n/.ai/scripts/lib/own.py\n")
         .file(".ai/scripts/a.py", COUNT)
         .file(".ai/scripts/mine.py", COUNT)
-        .file(".ai/scripts/b.py", "from lib import own\n\n\ndef main():\n    return own.X\n")
+        .file(
+            ".ai/scripts/b.py",
+            "from lib import own\n\n\ndef main():\n    return own.X\n",
+        )
         .file(".ai/scripts/lib/own.py", "X = 1\n")
         .committed();
     let before = tree(&project, ".ai");
@@ -90,16 +113,16 @@ fn only_scripts_that_cannot_be_restored_are_left_alone() {
       moved    .ai/scripts/a.py → .ai/tools/a/main.py
       created  .ai/tools/a/tool.yaml
     left alone
-      .ai/scripts/b.py: git ignores `.ai/scripts/lib/own.py`: no checkpoint could bring it back
-        take it out of `.gitignore`, or go without checkpoints: `--checkpoint disabled`
+      .ai/scripts/b.py: git ignores `.ai/scripts/lib/own.py`: no checkpoint could restore it
+        take it out of `.gitignore`, or turn checkpoints off: `--checkpoint disabled`
       .ai/scripts/lib/own.py: scripts that are left alone may import it
         leave it where it is until they are migrated
-      .ai/scripts/mine.py: git ignores `.ai/scripts/mine.py`: no checkpoint could bring it back
-        take it out of `.gitignore`, or go without checkpoints: `--checkpoint disabled`
+      .ai/scripts/mine.py: git ignores `.ai/scripts/mine.py`: no checkpoint could restore it
+        take it out of `.gitignore`, or turn checkpoints off: `--checkpoint disabled`
     ----- stderr -----
-    no checkpoint: explicit mode: `piton checkpoint` commits it
+    left uncommitted; run `piton checkpoint` to commit it
     ✓ 1 script became a tool, 3 files were left alone
-    hint: check it with `piton validate`; `piton undo` brings everything back
+    hint: check it with `piton validate`; `piton undo` restores everything
     ");
     assert_eq!(project.piton(["undo"]).code(), Some(0));
     assert_eq!(tree(&project, ".ai"), before);
@@ -108,7 +131,10 @@ fn only_scripts_that_cannot_be_restored_are_left_alone() {
 /// New files may be created, and the answer says that an undo will not remove them.
 #[test]
 fn a_new_tool_in_a_repository_of_its_own_is_told_to_stay() {
-    let project = TestProject::new().file("x", "").file(".ai/tools/keep.yaml", BOXED).committed();
+    let project = TestProject::new()
+        .file("x", "")
+        .file(".ai/tools/keep.yaml", BOXED)
+        .committed();
     project.bash("git init -q .ai/tools");
     cmd_snapshot!(project.piton(["new", "tool", "n1", "--type", "bash"]), @"
     success: true
@@ -117,7 +143,7 @@ fn a_new_tool_in_a_repository_of_its_own_is_told_to_stay() {
     created .ai/tools/n1/main.sh
     created .ai/tools/n1/tool.yaml
     ----- stderr -----
-    warning: `.ai/tools/n1/main.sh` lies in a repository of its own: `piton undo` cannot take this and 1 more back
+    warning: `.ai/tools/n1/main.sh` is in a nested repository: `piton undo` cannot revert this and 1 more
     hint: edit `.ai/tools/n1/main.sh`, then `piton validate` and `piton tool run n1 --param who=Ada`; once it is right, `piton sign n1`
     ");
 }

@@ -4,10 +4,11 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
-use super::{BOXED, COUNT, behaviour, last};
+use super::{BOXED, COUNT, behaviour};
 use crate::harness::{TestProject, cmd_snapshot};
 
-const STEP: &str = "def main():\n    return 1\n\n\nif __name__ == \"__main__\":\n    print(main())\n";
+const STEP: &str =
+    "def main():\n    return 1\n\n\nif __name__ == \"__main__\":\n    print(main())\n";
 const WRAP: &str = "#!/usr/bin/env bash\n# Runs another\npython3 .ai/scripts/step.py\n";
 
 #[test]
@@ -31,9 +32,9 @@ fn what_a_script_that_stays_names_by_its_path_stays_as_well() {
       .ai/scripts/wrap.sh names `.ai/scripts/step.py`, which may move
         look whether it works from another folder, then migrate it alone, by its id
     ----- stderr -----
-    no checkpoint: explicit mode: `piton checkpoint` commits it
+    left uncommitted; run `piton checkpoint` to commit it
     ✓ 1 script became a tool, 2 files were left alone
-    hint: check it with `piton validate`; `piton undo` brings everything back
+    hint: check it with `piton validate`; `piton undo` restores everything
     ");
     assert_eq!(behaviour(&project, "wrap", &[]), before);
     // Named explicitly, it is migrated, with a note.
@@ -46,9 +47,9 @@ fn what_a_script_that_stays_names_by_its_path_stays_as_well() {
       created  .ai/tools/step/tool.yaml
       note     `.ai/scripts/wrap.sh` names `.ai/scripts/step.py`
     ----- stderr -----
-    no checkpoint: explicit mode: `piton checkpoint` commits it
+    left uncommitted; run `piton checkpoint` to commit it
     ✓ 1 script became a tool
-    hint: check it with `piton validate`; `piton undo` brings everything back
+    hint: check it with `piton validate`; `piton undo` restores everything
     ");
 }
 
@@ -57,24 +58,41 @@ fn what_a_script_that_stays_names_by_its_path_stays_as_well() {
 #[test]
 fn a_script_that_others_find_in_their_own_way_stays_as_well() {
     for (file, text) in [
-        (".ai/scripts/a.py", "import importlib\n\n\ndef main():\n    return importlib.import_module(\"hh\").main()\n"),
-        (".ai/scripts/a.py", "def main():\n    return __import__(\"hh\").main()\n"),
+        (
+            ".ai/scripts/a.py",
+            "import importlib\n\n\ndef main():\n    return importlib.import_module(\"hh\").main()\n",
+        ),
+        (
+            ".ai/scripts/a.py",
+            "def main():\n    return __import__(\"hh\").main()\n",
+        ),
         (
             ".ai/scripts/ops/a.py",
             "import sys\nsys.path.insert(0, '..')\n\n\ndef main():\n    import hh\n    return 1\n",
         ),
-        (".ai/scripts/a.sh", "#!/bin/bash\npython3 \"$(dirname \"$0\")/hh.py\"\n"),
+        (
+            ".ai/scripts/a.sh",
+            "#!/bin/bash\npython3 \"$(dirname \"$0\")/hh.py\"\n",
+        ),
         (
             ".ai/tools/a.sh",
             "# tool_id: a\n# tool_type: script\n# version: 1.0.0\n# description: d\n# executor: bash_runtime\npython3 .ai/scripts/hh.py\n",
         ),
     ] {
-        let project = TestProject::new().file(".ai/scripts/hh.py", STEP).file(file, text).committed();
+        let project = TestProject::new()
+            .file(".ai/scripts/hh.py", STEP)
+            .file(file, text)
+            .committed();
         let ran = project.piton(["migrate", "--all", "--format", "json"]);
         let told = ran.json();
         let skipped: Vec<&Value> = told["skipped"].as_array().expect("a list").iter().collect();
         let reason = format!("`.ai/scripts/hh.py` is named by `{file}`");
-        assert!(skipped.iter().any(|it| it["path"] == ".ai/scripts/hh.py" && it["reason"] == reason), "{told:#}");
+        assert!(
+            skipped
+                .iter()
+                .any(|it| it["path"] == ".ai/scripts/hh.py" && it["reason"] == reason),
+            "{told:#}"
+        );
         project.assert_clean();
     }
 }
@@ -92,14 +110,30 @@ fn what_stays_keeps_others_in_turn() {
         .file(".ai/scripts/far.py", STEP)
         .file(".ai/scripts/one.sh", run("two.sh"))
         .file(".ai/scripts/two.sh", run("three.py"))
-        .file(".ai/scripts/three.py", "import helper\n\n\ndef main():\n    return helper.X\n")
+        .file(
+            ".ai/scripts/three.py",
+            "import helper\n\n\ndef main():\n    return helper.X\n",
+        )
         .file(".ai/scripts/helper.py", "X = 1\n")
-        .file(".ai/scripts/uses.py", "from lib import fmt\n\n\ndef main():\n    return fmt.X\n")
-        .file(".ai/scripts/cat.sh", "#!/bin/bash\ncat .ai/scripts/lib/fmt.py\n")
+        .file(
+            ".ai/scripts/uses.py",
+            "from lib import fmt\n\n\ndef main():\n    return fmt.X\n",
+        )
+        .file(
+            ".ai/scripts/cat.sh",
+            "#!/bin/bash\ncat .ai/scripts/lib/fmt.py\n",
+        )
         .file(".ai/scripts/lib/fmt.py", "X = 1\n")
         .committed();
-    let told = project.piton(["migrate", "--all", "--format", "json"]).json();
-    let skipped: Vec<&Value> = told["skipped"].as_array().expect("a list").iter().map(|it| &it["path"]).collect();
+    let told = project
+        .piton(["migrate", "--all", "--format", "json"])
+        .json();
+    let skipped: Vec<&Value> = told["skipped"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|it| &it["path"])
+        .collect();
     assert_eq!(
         json!([told["removed"], told["library"], skipped]),
         json!([
@@ -119,7 +153,9 @@ fn what_stays_keeps_others_in_turn() {
 
 #[test]
 fn no_link_is_left_without_what_it_leads_to() {
-    let project = TestProject::new().file(".ai/scripts/a.py", COUNT).file(".ai/scripts/odd/b.py", COUNT);
+    let project = TestProject::new()
+        .file(".ai/scripts/a.py", COUNT)
+        .file(".ai/scripts/odd/b.py", COUNT);
     symlink("../a.py", project.root().join(".ai/scripts/odd/alias.py")).expect("a link");
     let project = project.committed();
     let before = project.piton(["validate"]).code();
@@ -136,9 +172,9 @@ fn no_link_is_left_without_what_it_leads_to() {
       .ai/scripts/odd/alias.py: it is a link
         replace it by what it leads to, or remove it
     ----- stderr -----
-    no checkpoint: explicit mode: `piton checkpoint` commits it
+    left uncommitted; run `piton checkpoint` to commit it
     ✓ 1 script became a tool, 2 files were left alone
-    hint: check it with `piton validate`; `piton undo` brings everything back
+    hint: check it with `piton validate`; `piton undo` restores everything
     ");
     assert_eq!(project.piton(["validate"]).code(), before);
     cmd_snapshot!(project.piton(["migrate", ".ai/scripts/odd/alias.py"]), @"
@@ -165,7 +201,7 @@ fn no_link_is_left_without_what_it_leads_to() {
 
 /// The advice about each file can be followed without breaking anything.
 #[test]
-fn advice_does_no_harm() {
+fn hints_can_be_followed_safely() {
     let project = TestProject::new()
         .file(".ai/scripts/stays.py", "import os\nfrom lib import only_here\n\n\ndef main():\n    return [open(os.path.dirname(__file__) + '/data.csv').read(), only_here.X]\n")
         .file(".ai/scripts/lib/only_here.py", "X = 1\n")
@@ -220,5 +256,10 @@ fn advice_does_no_harm() {
 
     hint: name a script, `category/*`, a folder such as `.ai/scripts/ops`, or `--all`
     ");
-    assert_eq!(last(&project.piton(["migrate", "nope", "--format", "json"]))["error"]["code"], "NOT_FOUND");
+    assert_eq!(
+        project
+            .piton(["migrate", "nope", "--format", "json"])
+            .last_json()["error"]["code"],
+        "NOT_FOUND"
+    );
 }

@@ -16,7 +16,10 @@ fn a_manifest_takes_the_script_beside_it_along_and_the_script_is_no_second_tool(
         .file(".ai/scripts/ops/ship.sh", "echo '{\"shipped\": true}'\n")
         .file(".ai/scripts/ops/zip.yaml", manifest("zip", "a_script.sh"))
         .file(".ai/scripts/ops/a_script.sh", "echo '{\"zipped\": true}'\n")
-        .file(".ai/scripts/ops/broken.yaml", manifest("broken", "b.py").replace("tool_id", "name"))
+        .file(
+            ".ai/scripts/ops/broken.yaml",
+            manifest("broken", "b.py").replace("tool_id", "name"),
+        )
         .file(".ai/scripts/ops/b.py", "def main():\n    return 1\n")
         .committed();
     let before = tree(&project, ".ai");
@@ -45,11 +48,14 @@ fn a_manifest_takes_the_script_beside_it_along_and_the_script_is_no_second_tool(
       .ai/scripts/ops/broken.yaml: it cannot be read as a tool
         `piton validate` says why
     ----- stderr -----
-    no checkpoint: explicit mode: `piton checkpoint` commits it
+    left uncommitted; run `piton checkpoint` to commit it
     ✓ 2 scripts became tools, 2 files were left alone
-    hint: check them with `piton validate`; `piton undo` brings everything back
+    hint: check them with `piton validate`; `piton undo` restores everything
     ");
-    for (id, result) in [("ship", json!({"shipped": true})), ("zip", json!({"zipped": true}))] {
+    for (id, result) in [
+        ("ship", json!({"shipped": true})),
+        ("zip", json!({"zipped": true})),
+    ] {
         assert_eq!(behaviour(&project, id, &[])["result"], result, "{id}");
     }
     project.bash("rm -rf .ai/outputs");
@@ -72,12 +78,21 @@ fn a_script_of_a_category_finds_the_library() {
             ".ai/scripts/text/count.py",
             "from lib import words\n\n\ndef main(text: str):\n    return words.count(text)\n",
         )
-        .file(".ai/scripts/lib/words.py", "def count(text):\n    return len(text.split())\n")
-        .file(".ai/scripts/own/count_own.py", "from lib import words\n\n\ndef main():\n    return 1\n")
+        .file(
+            ".ai/scripts/lib/words.py",
+            "def count(text):\n    return len(text.split())\n",
+        )
+        .file(
+            ".ai/scripts/own/count_own.py",
+            "from lib import words\n\n\ndef main():\n    return 1\n",
+        )
         .file(".ai/scripts/own/lib/words.py", "X = 1\n")
         .committed();
     assert_eq!(project.piton(["migrate", "--all"]).code(), Some(0));
-    assert_eq!(behaviour(&project, "count", &["text=a b"])["result"], json!(2));
+    assert_eq!(
+        behaviour(&project, "count", &["text=a b"])["result"],
+        json!(2)
+    );
     assert!(project.root().join(".ai/scripts/own/count_own.py").exists());
 }
 
@@ -94,20 +109,23 @@ fn what_git_ignores_is_moved_only_without_checkpoints() {
     exit_code: 1
     ----- stdout -----
     left alone
-      .ai/scripts/text/count_words.py: git ignores `.ai/scripts/text/count_words.py`: no checkpoint could bring it back
-        take it out of `.gitignore`, or go without checkpoints: `--checkpoint disabled`
+      .ai/scripts/text/count_words.py: git ignores `.ai/scripts/text/count_words.py`: no checkpoint could restore it
+        take it out of `.gitignore`, or turn checkpoints off: `--checkpoint disabled`
     ----- stderr -----
     1 file was left alone
     ");
-    assert_eq!(project.piton(["migrate", "--all", "--dry-run"]).code(), Some(1));
+    assert_eq!(
+        project.piton(["migrate", "--all", "--dry-run"]).code(),
+        Some(1)
+    );
     cmd_snapshot!(project.piton(["migrate", "count_words", "--checkpoint", "auto"]), @"
     success: false
     exit_code: 5
     ----- stdout -----
     ----- stderr -----
-    error: git ignores `.ai/scripts/text/count_words.py`: no checkpoint could bring it back
+    error: git ignores `.ai/scripts/text/count_words.py`: no checkpoint could restore it
 
-    hint: take it out of `.gitignore`, or go without checkpoints: `--checkpoint disabled`
+    hint: take it out of `.gitignore`, or turn checkpoints off: `--checkpoint disabled`
     ");
     assert_eq!(tree(&project, ".ai"), before);
     cmd_snapshot!(project.piton(["migrate", "--all", "--checkpoint", "disabled"]), @"
@@ -119,7 +137,7 @@ fn what_git_ignores_is_moved_only_without_checkpoints() {
       created  .ai/tools/text/count_words/tool.yaml
     ----- stderr -----
     warning: without checkpoints piton cannot undo this
-    no checkpoint: checkpoints are disabled
+    checkpoints are disabled
     ✓ 1 script became a tool
     hint: check it with `piton validate`
     ");
@@ -128,19 +146,31 @@ fn what_git_ignores_is_moved_only_without_checkpoints() {
 /// The destination is ignored by git, so the script would exist twice after a checkpoint is undone.
 #[test]
 fn a_file_that_git_ignores_but_tracks_stays() {
-    let project = TestProject::new().file(".ai/scripts/text/count_words.py", COUNT).committed();
+    let project = TestProject::new()
+        .file(".ai/scripts/text/count_words.py", COUNT)
+        .committed();
     fs::write(project.root().join(".gitignore"), "*.py\n").expect("rules");
     let before = tree(&project, ".ai");
     let ran = project.piton(["migrate", "--all"]);
-    assert!(ran.stdout().contains("git ignores `.ai/tools/text/count_words/main.py`"), "{ran}");
+    assert!(
+        ran.stdout()
+            .contains("git ignores `.ai/tools/text/count_words/main.py`"),
+        "{ran}"
+    );
     assert_eq!(project.piton(["migrate", "count_words"]).code(), Some(5));
     assert_eq!(tree(&project, ".ai"), before);
 }
 
 #[test]
 fn a_path_is_relative_to_the_current_folder() {
-    let project = TestProject::new().file(".ai/scripts/text/count_words.py", COUNT).file("src/x", "").committed();
-    for (folder, name) in [("src", "../.ai/scripts/text/count_words.py"), (".ai/scripts", "text/count_words.py")] {
+    let project = TestProject::new()
+        .file(".ai/scripts/text/count_words.py", COUNT)
+        .file("src/x", "")
+        .committed();
+    for (folder, name) in [
+        ("src", "../.ai/scripts/text/count_words.py"),
+        (".ai/scripts", "text/count_words.py"),
+    ] {
         let ran = project.piton(["-C", folder, "migrate", name, "--dry-run"]);
         assert_eq!(ran.code(), Some(0), "{ran}");
     }
@@ -150,11 +180,24 @@ fn a_path_is_relative_to_the_current_folder() {
 #[test]
 fn a_script_that_imports_a_package_of_the_library_still_runs() {
     for init in [Some(""), None] {
-        for import in ["from lib.sub import m", "import lib.sub.m as m", "from lib import sub\nimport lib.sub.m as m"] {
+        for import in [
+            "from lib.sub import m",
+            "import lib.sub.m as m",
+            "from lib import sub\nimport lib.sub.m as m",
+        ] {
             let mut project = TestProject::new()
-                .file(".ai/scripts/lib/sub/m.py", "from ..base import mark\n\n\ndef f(x):\n    return mark(x)\n")
-                .file(".ai/scripts/lib/base.py", "def mark(x):\n    return x + '!'\n")
-                .file(".ai/scripts/u.py", format!("{import}\n\n\ndef main(x: str = \"q\"):\n    return m.f(x)\n"));
+                .file(
+                    ".ai/scripts/lib/sub/m.py",
+                    "from ..base import mark\n\n\ndef f(x):\n    return mark(x)\n",
+                )
+                .file(
+                    ".ai/scripts/lib/base.py",
+                    "def mark(x):\n    return x + '!'\n",
+                )
+                .file(
+                    ".ai/scripts/u.py",
+                    format!("{import}\n\n\ndef main(x: str = \"q\"):\n    return m.f(x)\n"),
+                );
             if let Some(init) = init {
                 project = project.file(".ai/scripts/lib/sub/__init__.py", init);
             }

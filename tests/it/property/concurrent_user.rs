@@ -44,9 +44,13 @@ impl Edit {
         match self {
             Self::Write(file, text) => format!("rm -f {0}; echo {text} > {0}", file.of(owner)),
             Self::Append(file, text) => format!("[ -L {0} ] || echo {text} >> {0}", file.of(owner)),
-            Self::Replace(file, text) => format!("echo {text} > {0}.new; mv {0}.new {0}", file.of(owner)),
+            Self::Replace(file, text) => {
+                format!("echo {text} > {0}.new; mv {0}.new {0}", file.of(owner))
+            }
             Self::Remove(file) => format!("rm -f {}", file.of(owner)),
-            Self::Executable(file) => format!("[ ! -f {0} ] || [ -L {0} ] || chmod +x {0}", file.of(owner)),
+            Self::Executable(file) => {
+                format!("[ ! -f {0} ] || [ -L {0} ] || chmod +x {0}", file.of(owner))
+            }
             Self::Link(file) => format!("ln -sfn nowhere {}", file.of(owner)),
         }
     }
@@ -58,8 +62,10 @@ fn script(edits: &[Edit], owner: &str) -> String {
 }
 
 fn edit() -> impl Strategy<Value = Edit> {
-    let file =
-        || (prop::sample::select(vec!["", "d/", "new/"]), 0..4_u8).prop_map(|(folder, number)| File { folder, number });
+    let file = || {
+        (prop::sample::select(vec!["", "d/", "new/"]), 0..4_u8)
+            .prop_map(|(folder, number)| File { folder, number })
+    };
     prop_oneof![
         (file(), 0..9_u8).prop_map(|(file, text)| Edit::Write(file, text)),
         (file(), 0..9_u8).prop_map(|(file, text)| Edit::Append(file, text)),
@@ -81,18 +87,39 @@ fn project(tool: &str) -> TestProject {
 /// Every file except git's and the items, with mode and content. Without folders, because either
 /// process may create a shared one.
 fn picture(root: &Path) -> BTreeMap<String, String> {
-    let is_own = |entry: &walkdir::DirEntry| entry.file_name() != ".git" && entry.file_name() != ".ai";
-    let entries = walkdir::WalkDir::new(root).min_depth(1).into_iter().filter_entry(is_own);
+    let is_own =
+        |entry: &walkdir::DirEntry| entry.file_name() != ".git" && entry.file_name() != ".ai";
+    let entries = walkdir::WalkDir::new(root)
+        .min_depth(1)
+        .into_iter()
+        .filter_entry(is_own);
     let told = |entry: walkdir::DirEntry| {
-        let mode = fs::symlink_metadata(entry.path()).expect("metadata").permissions().mode();
+        let mode = fs::symlink_metadata(entry.path())
+            .expect("metadata")
+            .permissions()
+            .mode();
         let content = match entry.file_type() {
-            kind if kind.is_symlink() => fs::read_link(entry.path()).expect("a link").display().to_string(),
+            kind if kind.is_symlink() => fs::read_link(entry.path())
+                .expect("a link")
+                .display()
+                .to_string(),
             _ => fs::read_to_string(entry.path()).expect("a file"),
         };
-        (entry.path().strip_prefix(root).expect("below").display().to_string(), format!("{mode:o} {content}"))
+        (
+            entry
+                .path()
+                .strip_prefix(root)
+                .expect("below")
+                .display()
+                .to_string(),
+            format!("{mode:o} {content}"),
+        )
     };
     let entries = entries.map(|entry| entry.expect("an entry"));
-    entries.filter(|entry| !entry.file_type().is_dir()).map(told).collect()
+    entries
+        .filter(|entry| !entry.file_type().is_dir())
+        .map(told)
+        .collect()
 }
 
 fn tree(project: &TestProject) -> String {
@@ -107,21 +134,40 @@ fn check(first: &[Edit], last: &[Edit], other: &[Edit], exit: u8) -> TestCaseRes
     theirs.bash(&format!("set +e; {other}"));
     both.bash(&format!("set +e; {first}{last}true"));
     both.git(["add", "--all"]);
-    both.git(["commit", "--quiet", "--allow-empty", "--message", "the tool's"]);
+    both.git([
+        "commit",
+        "--quiet",
+        "--allow-empty",
+        "--message",
+        "the tool's",
+    ]);
     both.bash(&format!("set +e; {other}true"));
 
     let start = tree(&real);
-    let ran = real.piton_while(&format!("set +e; {other}true"), ["tool", "run", "work", "--checkpoint", "auto"]);
+    let ran = real.piton_while(
+        &format!("set +e; {other}true"),
+        ["tool", "run", "work", "--checkpoint", "auto"],
+    );
     if exit == 0 {
         prop_assert_eq!(ran.code(), Some(0), "{}", ran);
         prop_assert_eq!(picture(&real.root()), picture(&both.root()), "{}", ran);
         prop_assert_eq!(tree(&real), tree(&both), "{}", ran);
-        prop_assert_eq!(real.git(["status", "--porcelain"]), both.git(["status", "--porcelain"]), "{}", ran);
+        prop_assert_eq!(
+            real.git(["status", "--porcelain"]),
+            both.git(["status", "--porcelain"]),
+            "{}",
+            ran
+        );
     } else {
         prop_assert_eq!(ran.code(), Some(1), "{}", ran);
         prop_assert_eq!(picture(&real.root()), picture(&theirs.root()), "{}", ran);
         prop_assert_eq!(tree(&real), start, "{}", ran);
-        prop_assert_eq!(real.git(["status", "--porcelain"]), theirs.git(["status", "--porcelain"]), "{}", ran);
+        prop_assert_eq!(
+            real.git(["status", "--porcelain"]),
+            theirs.git(["status", "--porcelain"]),
+            "{}",
+            ran
+        );
     }
     let verified = real.piton(["verify", "--all"]);
     prop_assert_eq!(verified.code(), Some(0), "{}", verified);

@@ -80,7 +80,10 @@ impl Edit {
         match self.change {
             Change::Remove => format!("rm -f {file}"),
             Change::Line(number, letter) => {
-                format!("[ -e {file} ] || seq {LINES} > {file}; sed -i '{}s/.*/{letter}/' {file}", number + 1)
+                format!(
+                    "[ -e {file} ] || seq {LINES} > {file}; sed -i '{}s/.*/{letter}/' {file}",
+                    number + 1
+                )
             }
         }
     }
@@ -97,19 +100,37 @@ struct Picture {
 
 impl Picture {
     fn of(project: &TestProject) -> Self {
-        let disk = project.files().into_iter().map(|path| (path.clone(), project.read(&path))).collect();
+        let disk = project
+            .files()
+            .into_iter()
+            .map(|path| (path.clone(), project.read(&path)))
+            .collect();
         let entries = |text: String| -> BTreeMap<String, String> {
-            text.lines().filter_map(|line| line.split_once('\t')).map(|(id, path)| (path.into(), id.into())).collect()
+            text.lines()
+                .filter_map(|line| line.split_once('\t'))
+                .map(|(id, path)| (path.into(), id.into()))
+                .collect()
         };
         let staged = entries(project.git(["ls-files", "--stage"]));
         let head = entries(project.git(["ls-tree", "-r", "HEAD"]));
-        Self { disk, staged, head, branch: project.git(["symbolic-ref", "HEAD"]) }
+        Self {
+            disk,
+            staged,
+            head,
+            branch: project.git(["symbolic-ref", "HEAD"]),
+        }
     }
 
     /// The paths in which two maps differ.
-    fn differing(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> BTreeSet<String> {
+    fn differing(
+        one: &BTreeMap<String, String>,
+        other: &BTreeMap<String, String>,
+    ) -> BTreeSet<String> {
         let all: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
-        all.into_iter().filter(|path| one.get(*path) != other.get(*path)).cloned().collect()
+        all.into_iter()
+            .filter(|path| one.get(*path) != other.get(*path))
+            .cloned()
+            .collect()
     }
 }
 
@@ -175,8 +196,11 @@ impl Life {
         crate::crash::chance::tally("random histories", 1);
         let numbers: Vec<String> = (1..=LINES).map(|number| number.to_string()).collect();
         let lines = numbers.join("\n") + "\n";
-        let project =
-            TestProject::new().file("a", &lines).file("b", &lines).file(".gitignore", "ignored\n").committed();
+        let project = TestProject::new()
+            .file("a", &lines)
+            .file("b", &lines)
+            .file(".gitignore", "ignored\n")
+            .committed();
         Self {
             project,
             recorded: BTreeSet::new(),
@@ -203,13 +227,21 @@ impl Life {
             Operation::Piton(piton) => self.piton(piton)?,
         }
         let verified = self.project.piton(["verify"]);
-        prop_assert!(self.altered || verified.code() == Some(0), "after {operation:?}: {verified}");
+        prop_assert!(
+            self.altered || verified.code() == Some(0),
+            "after {operation:?}: {verified}"
+        );
         Ok(())
     }
 
     fn checkpoints(&self) -> String {
-        let named = if self.reworded { "" } else { "--grep=^Piton-Run:" };
-        self.project.bash(&format!("git log --all --format=%H {named}"))
+        let named = if self.reworded {
+            ""
+        } else {
+            "--grep=^Piton-Run:"
+        };
+        self.project
+            .bash(&format!("git log --all --format=%H {named}"))
     }
 
     fn bash(&self, commands: &str) -> bool {
@@ -223,7 +255,8 @@ impl Life {
     }
 
     fn user(&self, user: &User) {
-        let undo_half = "git rebase --abort || git cherry-pick --abort || git merge --abort || true";
+        let undo_half =
+            "git rebase --abort || git cherry-pick --abort || git merge --abort || true";
         let commands = match user {
             User::Edit(edit) => edit.command(),
             User::Stage(file) => format!("git add -A -- {file}"),
@@ -250,7 +283,10 @@ impl Life {
         if !self.bash(&commands) {
             self.bash(undo_half);
         }
-        assert!(!self.project.root().join(".git/rebase-merge").exists(), "{user:?}");
+        assert!(
+            !self.project.root().join(".git/rebase-merge").exists(),
+            "{user:?}"
+        );
     }
 
     fn piton(&mut self, piton: &Piton) -> TestCaseResult {
@@ -261,7 +297,9 @@ impl Life {
         prop_assert!(matches!(ran.code(), Some(0 | 1 | 7)), "{piton:?}: {ran}");
         prop_assert_eq!(&before.branch, &after.branch);
         // A branch never moves backwards.
-        let forward = self.project.try_git(["merge-base", "--is-ancestor", head.trim(), "HEAD"]);
+        let forward = self
+            .project
+            .try_git(["merge-base", "--is-ancestor", head.trim(), "HEAD"]);
         prop_assert_eq!(forward.code(), Some(0), "{:?}: {}", piton, ran);
         let on_disk = Picture::differing(&before.disk, &after.disk);
         let committed = Picture::differing(&before.head, &after.head);
@@ -270,12 +308,24 @@ impl Life {
         match piton {
             Piton::Exec(edit, mode) => {
                 let all = [&on_disk, &committed, &staged];
-                prop_assert!(all.iter().all(|paths| own(paths, edit.file)), "{piton:?}: {all:?} {ran}");
+                prop_assert!(
+                    all.iter().all(|paths| own(paths, edit.file)),
+                    "{piton:?}: {all:?} {ran}"
+                );
                 if *mode == Mode::Explicit {
-                    prop_assert!(committed.is_empty() && staged.is_empty(), "{piton:?}: {ran}");
+                    prop_assert!(
+                        committed.is_empty() && staged.is_empty(),
+                        "{piton:?}: {ran}"
+                    );
                     self.recorded.insert(edit.file.to_owned());
                 } else if ran.code() == Some(0) {
-                    prop_assert_eq!(&on_disk.is_empty(), &committed.is_empty(), "{:?}: {}", piton, ran);
+                    prop_assert_eq!(
+                        &on_disk.is_empty(),
+                        &committed.is_empty(),
+                        "{:?}: {}",
+                        piton,
+                        ran
+                    );
                 }
                 if ran.code() != Some(0) {
                     self.recorded.insert(edit.file.to_owned());
@@ -284,23 +334,38 @@ impl Life {
             Piton::ExecFails(_) => prop_assert_eq!(&before, &after, "{:?}: {}", piton, ran),
             Piton::Checkpoint => {
                 prop_assert_eq!(&before.disk, &after.disk, "{:?}: {}", piton, ran);
-                prop_assert!(committed.is_subset(&self.recorded), "{piton:?} {committed:?}: {ran}");
+                prop_assert!(
+                    committed.is_subset(&self.recorded),
+                    "{piton:?} {committed:?}: {ran}"
+                );
                 prop_assert!(staged.is_subset(&committed), "{piton:?} {staged:?}: {ran}");
                 self.only_from_disk_and_head(&before, &committed, &head, &ran)?;
             }
             Piton::CheckpointFile(file) => {
                 prop_assert_eq!(&before.disk, &after.disk, "{:?}: {}", piton, ran);
-                prop_assert!(own(&committed, file) && own(&staged, file), "{piton:?}: {ran}");
+                prop_assert!(
+                    own(&committed, file) && own(&staged, file),
+                    "{piton:?}: {ran}"
+                );
             }
             Piton::Undo => self.undo(&after, &ran)?,
             Piton::Redo => self.redo(&before, &after, &ran)?,
         }
         let changed = before != after;
         if ran.code() != Some(0) && !matches!(piton, Piton::Exec(..)) {
-            prop_assert_eq!(&before, &after, "{:?} failed and changed something: {}", piton, ran);
+            prop_assert_eq!(
+                &before,
+                &after,
+                "{:?} failed and changed something: {}",
+                piton,
+                ran
+            );
         }
         self.before_undo = (matches!(piton, Piton::Undo) && changed).then(|| before.clone());
-        let is_work = matches!(piton, Piton::Exec(..) | Piton::Checkpoint | Piton::CheckpointFile(_));
+        let is_work = matches!(
+            piton,
+            Piton::Exec(..) | Piton::Checkpoint | Piton::CheckpointFile(_)
+        );
         if changed {
             self.before_newest = (is_work && ran.code() == Some(0)).then_some(before);
         } else if is_work {
@@ -313,15 +378,29 @@ impl Life {
     fn run(&self, piton: &Piton) -> Ran {
         let project = &self.project;
         match piton {
-            Piton::Exec(edit, Mode::Auto) => project.piton(["exec", "--", "bash", "-c", &edit.command()]),
-            Piton::Exec(edit, Mode::Explicit) => {
-                project.piton(["exec", "--checkpoint", "explicit", "--", "bash", "-c", &edit.command()])
+            Piton::Exec(edit, Mode::Auto) => {
+                project.piton(["exec", "--", "bash", "-c", &edit.command()])
             }
-            Piton::ExecFails(edit) => {
-                project.piton(["exec", "--", "bash", "-c", &format!("{}; exit 7", edit.command())])
-            }
+            Piton::Exec(edit, Mode::Explicit) => project.piton([
+                "exec",
+                "--checkpoint",
+                "explicit",
+                "--",
+                "bash",
+                "-c",
+                &edit.command(),
+            ]),
+            Piton::ExecFails(edit) => project.piton([
+                "exec",
+                "--",
+                "bash",
+                "-c",
+                &format!("{}; exit 7", edit.command()),
+            ]),
             Piton::Checkpoint => project.piton(["checkpoint"]),
-            Piton::CheckpointFile(file) if !project.root().join(file).exists() => project.piton(["status"]),
+            Piton::CheckpointFile(file) if !project.root().join(file).exists() => {
+                project.piton(["status"])
+            }
             Piton::CheckpointFile(file) => project.piton(["checkpoint", file]),
             Piton::Undo => project.piton(["undo"]),
             Piton::Redo => project.piton(["redo"]),
@@ -347,11 +426,17 @@ impl Life {
             let (new, old) = (at("HEAD", path), at(head.trim(), path));
             let disk = lines(before.disk.get(path).cloned());
             match &new {
-                None => prop_assert!(disk.is_none(), "{path} was removed by the commit and is on disk: {ran}"),
+                None => prop_assert!(
+                    disk.is_none(),
+                    "{path} was removed by the commit and is on disk: {ran}"
+                ),
                 Some(new) => {
                     for (number, line) in new.iter().enumerate() {
-                        let has =
-                            |there: &Option<Vec<String>>| there.as_ref().is_some_and(|it| it.get(number) == Some(line));
+                        let has = |there: &Option<Vec<String>>| {
+                            there
+                                .as_ref()
+                                .is_some_and(|it| it.get(number) == Some(line))
+                        };
                         prop_assert!(
                             has(&old) || has(&disk),
                             "{path}:{} {line}: neither in HEAD nor on disk: {ran}",
@@ -366,7 +451,12 @@ impl Life {
 
     fn undo(&self, after: &Picture, ran: &Ran) -> TestCaseResult {
         if let Some(earlier) = &self.before_newest {
-            prop_assert_eq!(ran.code(), Some(0), "the newest operation cannot be undone: {}", ran);
+            prop_assert_eq!(
+                ran.code(),
+                Some(0),
+                "the newest operation cannot be undone: {}",
+                ran
+            );
             prop_assert_eq!(earlier, after, "undo is not the inverse: {}", ran);
         }
         Ok(())
@@ -375,7 +465,12 @@ impl Life {
     fn redo(&self, before: &Picture, after: &Picture, ran: &Ran) -> TestCaseResult {
         match &self.before_undo {
             Some(earlier) => {
-                prop_assert_eq!(ran.code(), Some(0), "the newest undo cannot be redone: {}", ran);
+                prop_assert_eq!(
+                    ran.code(),
+                    Some(0),
+                    "the newest undo cannot be redone: {}",
+                    ran
+                );
                 prop_assert_eq!(earlier, after, "redo is not the inverse of undo: {}", ran);
             }
             None => prop_assert!(
@@ -402,9 +497,12 @@ impl Life {
 }
 
 #[test]
-fn a_reworded_checkpoint_that_a_reset_drops_is_told() {
+fn a_reworded_checkpoint_that_a_reset_drops_is_reported() {
     let mut life = Life::new();
-    let edit = Edit { file: "a", change: Change::Line(0, 'p') };
+    let edit = Edit {
+        file: "a",
+        change: Change::Line(0, 'p'),
+    };
     for operation in [
         Operation::Piton(Piton::Exec(edit, Mode::Auto)),
         Operation::User(User::Reword),

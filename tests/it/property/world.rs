@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use piton::checkpoint::checkpointer::{Checkpointer, Options};
+use piton::checkpoint::checkpointer::{CheckpointOptions, Checkpointer};
 use piton::checkpoint::error::CheckpointError;
 use piton::checkpoint::repository::Repository;
 use piton::checkpoint::snapshot::Snapshot;
@@ -88,7 +88,10 @@ impl World {
         fs::create_dir(&root).expect("a folder");
         fs::create_dir(sandbox.path().join("outside")).expect("a folder");
         fs::write(sandbox.path().join("outside/file"), "outside\n").expect("a file");
-        let world = Self { sandbox: Rc::new(sandbox), root };
+        let world = Self {
+            sandbox: Rc::new(sandbox),
+            root,
+        };
         world.git(&["init", "--quiet", "--initial-branch=main"]);
         world
     }
@@ -96,9 +99,15 @@ impl World {
     /// A copy of the repository with another name.
     pub(super) fn copy(&self, name: &str) -> Self {
         let root = self.sandbox.path().join(name);
-        let copied = command("cp", self.sandbox.path()).arg("-a").args([&self.root, &root]).status();
+        let copied = command("cp", self.sandbox.path())
+            .arg("-a")
+            .args([&self.root, &root])
+            .status();
         assert!(copied.expect("cp starts").success());
-        Self { sandbox: Rc::clone(&self.sandbox), root }
+        Self {
+            sandbox: Rc::clone(&self.sandbox),
+            root,
+        }
     }
 
     pub(super) fn commit_all(&self, actions: &[Action]) {
@@ -125,11 +134,16 @@ impl World {
                 fs::write(path, &content.0)
             }
             Action::Flip(path) => {
-                let Some(path) = self.reach(path).filter(|path| is_file(path)) else { return Ok(()) };
+                let Some(path) = self.reach(path).filter(|path| is_file(path)) else {
+                    return Ok(());
+                };
                 let (mut bytes, time) = (fs::read(&path)?, fs::metadata(&path)?.modified()?);
                 bytes.iter_mut().take(1).for_each(|byte| *byte ^= 1);
                 fs::write(&path, bytes)?;
-                fs::File::options().write(true).open(&path)?.set_modified(time)
+                fs::File::options()
+                    .write(true)
+                    .open(&path)?
+                    .set_modified(time)
             }
             Action::Link(path, target) => {
                 let path = self.make_way(path)?;
@@ -137,8 +151,14 @@ impl World {
                 symlink(target.0, path)
             }
             Action::Mode(path, mode) => {
-                let Some(path) = self.reach(path) else { return Ok(()) };
-                let mode = if is_folder(&path) { mode | ((mode & 0o444) >> 2) } else { *mode };
+                let Some(path) = self.reach(path) else {
+                    return Ok(());
+                };
+                let mode = if is_folder(&path) {
+                    mode | ((mode & 0o444) >> 2)
+                } else {
+                    *mode
+                };
                 if is_file(&path) || is_folder(&path) {
                     fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
                 }
@@ -147,8 +167,13 @@ impl World {
             Action::Remove(path) => self.reach(path).map_or(Ok(()), |path| remove(&path)),
             Action::MakeFolder(path) => fs::create_dir_all(self.make_way(path)?),
             Action::Rename(from, to) => {
-                let Some(old) = self.reach(from) else { return Ok(()) };
-                if to.starts_with(from) || from.starts_with(to) || fs::symlink_metadata(&old).is_err() {
+                let Some(old) = self.reach(from) else {
+                    return Ok(());
+                };
+                if to.starts_with(from)
+                    || from.starts_with(to)
+                    || fs::symlink_metadata(&old).is_err()
+                {
                     return Ok(());
                 }
                 let new = self.make_way(to)?;
@@ -195,12 +220,21 @@ impl World {
 
     fn try_git(&self, words: &[&str], path: &[Name]) -> std::io::Result<()> {
         let path = OsString::from_vec(joined(path).0);
-        self.git_command().args(words).arg("--").arg(path).output().map(|_| ())
+        self.git_command()
+            .args(words)
+            .arg("--")
+            .arg(path)
+            .output()
+            .map(|_| ())
     }
 
     pub(super) fn git(&self, words: &[&str]) -> Vec<u8> {
         let output = self.git_command().args(words).output().expect("git starts");
-        assert!(output.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "git {words:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         output.stdout
     }
 
@@ -211,10 +245,13 @@ impl World {
     }
 
     pub(super) fn engine(&self) -> Checkpointer {
-        let environment: BTreeMap<OsString, OsString> =
-            variables().iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let repository = Repository::open(&self.root, None, &environment, Fsync::Auto).expect("a repository");
-        let options = Options {
+        let environment: BTreeMap<OsString, OsString> = variables()
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        let repository =
+            Repository::open(&self.root, None, &environment, Fsync::Auto).expect("a repository");
+        let options = CheckpointOptions {
             max_file_size: 1 << 20,
             max_total_size: 1 << 30,
             lock_wait: Duration::from_secs(10),
@@ -235,10 +272,21 @@ impl World {
         let mut files = BTreeMap::new();
         let mut add = |top: &Path, prefix: &str| {
             let walk = walkdir::WalkDir::new(top).min_depth(1).into_iter();
-            for entry in walk.filter_entry(|entry| entry.file_name() != ".git").flatten() {
-                let path = entry.path().strip_prefix(top).expect("below").as_os_str().as_bytes();
+            for entry in walk
+                .filter_entry(|entry| entry.file_name() != ".git")
+                .flatten()
+            {
+                let path = entry
+                    .path()
+                    .strip_prefix(top)
+                    .expect("below")
+                    .as_os_str()
+                    .as_bytes();
                 if folder.is_empty() || path.starts_with(folder.as_bytes()) {
-                    files.insert(Name([prefix.as_bytes(), path].concat()), describe(entry.path()));
+                    files.insert(
+                        Name([prefix.as_bytes(), path].concat()),
+                        describe(entry.path()),
+                    );
                 }
             }
         };
@@ -255,7 +303,10 @@ impl World {
             ask(&["diff", "--cached"]),
             ask(&["diff"]),
         ];
-        Picture { files, git: git.join("\n") }
+        Picture {
+            files,
+            git: git.join("\n"),
+        }
     }
 
     /// The files and folders that git ignores.
@@ -263,47 +314,85 @@ impl World {
         self.ask_ignored(&["check-ignore"], self.picture().files.iter())
     }
 
-    fn ask_ignored<'a>(&self, words: &[&str], files: impl Iterator<Item = (&'a Name, &'a String)>) -> BTreeSet<Name> {
+    fn ask_ignored<'a>(
+        &self,
+        words: &[&str],
+        files: impl Iterator<Item = (&'a Name, &'a String)>,
+    ) -> BTreeSet<Name> {
         let mut asked = Vec::new();
         for (name, described) in files.filter(|(name, _)| !name.0.starts_with(b"../")) {
             asked.extend_from_slice(&name.0);
-            asked.extend_from_slice(if described.ends_with(FOLDER) { b"/\0" } else { b"\0" });
+            asked.extend_from_slice(if described.ends_with(FOLDER) {
+                b"/\0"
+            } else {
+                b"\0"
+            });
         }
         let mut git = command("git", &self.root);
-        git.args(words).args(["-z", "--stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        git.args(words)
+            .args(["-z", "--stdin"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut child = git.spawn().expect("git starts");
-        child.stdin.take().expect("a pipe").write_all(&asked).expect("git reads");
+        child
+            .stdin
+            .take()
+            .expect("a pipe")
+            .write_all(&asked)
+            .expect("git reads");
         let answer = child.wait_with_output().expect("git ends").stdout;
-        let names = answer.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        names.map(|name| Name(name.strip_suffix(b"/").unwrap_or(name).to_vec())).collect()
+        let names = answer
+            .split(|byte| *byte == 0)
+            .filter(|name| !name.is_empty());
+        names
+            .map(|name| Name(name.strip_suffix(b"/").unwrap_or(name).to_vec()))
+            .collect()
     }
 
     /// New files that are ignored, and their folders.
     pub(super) fn newly_ignored(&self, before: &Picture, now: &Picture) -> BTreeSet<Name> {
-        let extras: Vec<(&Name, &String)> =
-            now.files.iter().filter(|(name, _)| !before.files.contains_key(name)).collect();
+        let extras: Vec<(&Name, &String)> = now
+            .files
+            .iter()
+            .filter(|(name, _)| !before.files.contains_key(name))
+            .collect();
         if extras.is_empty() {
             return BTreeSet::new();
         }
         let mut ignored = self.ask_ignored(&["check-ignore"], extras.iter().copied());
         let holds_ignored = |name: &Name| ignored.iter().any(|file| file.is_inside(name));
-        let folders: Vec<Name> =
-            extras.iter().map(|(name, _)| *name).filter(|name| holds_ignored(name)).cloned().collect();
+        let folders: Vec<Name> = extras
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| holds_ignored(name))
+            .cloned()
+            .collect();
         ignored.extend(folders);
         ignored
     }
 
     /// Whether the rules ignore the file of a line of [`Self::committed_files`].
     pub(super) fn ignores_file_of(&self, line: &Name) -> bool {
-        let at = line.0.iter().position(|byte| *byte == b'\t').expect("a tab before the path");
+        let at = line
+            .0
+            .iter()
+            .position(|byte| *byte == b'\t')
+            .expect("a tab before the path");
         let name = Name(line.0[at + 1..].to_vec());
         let asked = [(&name, &String::new())];
-        !self.ask_ignored(&["check-ignore", "--no-index"], asked.into_iter()).is_empty()
+        !self
+            .ask_ignored(&["check-ignore", "--no-index"], asked.into_iter())
+            .is_empty()
     }
 
     /// Whether line ends are converted and HEAD has a link at the path of a line of [`Self::committed_files`].
     pub(super) fn has_converted_link(&self, line: &Name) -> bool {
-        let path = |line: &Name| line.0.splitn(2, |byte| *byte == b'\t').nth(1).map(<[u8]>::to_vec);
+        let path = |line: &Name| {
+            line.0
+                .splitn(2, |byte| *byte == b'\t')
+                .nth(1)
+                .map(<[u8]>::to_vec)
+        };
         let is_link = |other: &Name| other.0.starts_with(b"120000") && path(other) == path(line);
         self.converts() && self.committed_files().iter().any(is_link)
     }
@@ -319,18 +408,39 @@ impl World {
 
     /// The files in a folder that differ from HEAD.
     pub(super) fn pending(&self, folder: &str) -> BTreeSet<Name> {
-        let words = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", folder];
-        lines(&self.git(&words)).into_iter().map(|line| Name(line.0[3..].to_vec())).collect()
+        let words = [
+            "status",
+            "--porcelain",
+            "-z",
+            "--no-renames",
+            "--untracked-files=all",
+            "--",
+            folder,
+        ];
+        lines(&self.git(&words))
+            .into_iter()
+            .map(|line| Name(line.0[3..].to_vec()))
+            .collect()
     }
 
     /// The files that were committed since the start.
     pub(super) fn files_since_start(&self) -> BTreeSet<Name> {
-        lines(&self.git(&["diff-tree", "-r", "-z", "--no-renames", "--name-only", "start", "HEAD"]))
+        lines(&self.git(&[
+            "diff-tree",
+            "-r",
+            "-z",
+            "--no-renames",
+            "--name-only",
+            "start",
+            "HEAD",
+        ]))
     }
 
     /// How many loose objects there are.
     pub(super) fn objects(&self) -> usize {
-        let files = walkdir::WalkDir::new(self.root.join(".git/objects")).into_iter().flatten();
+        let files = walkdir::WalkDir::new(self.root.join(".git/objects"))
+            .into_iter()
+            .flatten();
         files.filter(|entry| entry.file_type().is_file()).count()
     }
 
@@ -343,8 +453,17 @@ impl World {
     pub(super) fn tree_by_git(&self) -> String {
         let index = self.sandbox.path().join("index");
         let ask = |words: &[&str]| {
-            let output = self.git_command().env("GIT_INDEX_FILE", &index).args(words).output().expect("git starts");
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let output = self
+                .git_command()
+                .env("GIT_INDEX_FILE", &index)
+                .args(words)
+                .output()
+                .expect("git starts");
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
             String::from_utf8_lossy(&output.stdout).trim().to_owned()
         };
         ask(&["read-tree", "HEAD"]);
@@ -356,7 +475,8 @@ impl World {
 impl Action {
     /// The same action in a folder at the top.
     pub(super) fn below(&self, folder: &str) -> Self {
-        let inside = |path: &Vec<Name>| [&[Name(folder.as_bytes().to_vec())], path.as_slice()].concat();
+        let inside =
+            |path: &Vec<Name>| [&[Name(folder.as_bytes().to_vec())], path.as_slice()].concat();
         match self {
             Self::Write(path, content) => Self::Write(inside(path), content.clone()),
             Self::Flip(path) => Self::Flip(inside(path)),
@@ -375,14 +495,19 @@ impl Action {
 
     /// Whether the action would affect any of these files.
     pub(super) fn touches(&self, files: &BTreeSet<Name>) -> bool {
-        let meets = |one: &Name, other: &Name| one == other || one.is_inside(other) || other.is_inside(one);
-        self.paths().iter().any(|path| files.iter().any(|file| meets(path, file)))
+        let meets =
+            |one: &Name, other: &Name| one == other || one.is_inside(other) || other.is_inside(one);
+        self.paths()
+            .iter()
+            .any(|path| files.iter().any(|file| meets(path, file)))
     }
 
     fn paths(&self) -> Vec<Name> {
         match self {
             Self::Convert => vec![Name(b".gitattributes".to_vec())],
-            Self::Ignore(folder, _) => vec![joined(&[folder.as_slice(), &[Name(b".gitignore".to_vec())]].concat())],
+            Self::Ignore(folder, _) => vec![joined(
+                &[folder.as_slice(), &[Name(b".gitignore".to_vec())]].concat(),
+            )],
             Self::Rename(from, to) => vec![joined(from), joined(to)],
             Self::Write(path, _)
             | Self::Flip(path)
@@ -422,7 +547,9 @@ impl Picture {
 
 impl Name {
     fn is_inside(&self, folder: &Self) -> bool {
-        self.0.strip_prefix(folder.0.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
+        self.0
+            .strip_prefix(folder.0.as_slice())
+            .is_some_and(|rest| rest.starts_with(b"/"))
     }
 }
 
@@ -433,7 +560,10 @@ impl fmt::Debug for Name {
 }
 
 /// Commits the changes since a snapshot.
-pub(super) fn commit_step(engine: &mut Checkpointer, before: &Snapshot) -> Result<(), TestCaseError> {
+pub(super) fn commit_step(
+    engine: &mut Checkpointer,
+    before: &Snapshot,
+) -> Result<(), TestCaseError> {
     let mut commit = || -> Result<(), CheckpointError> {
         let after = engine.after(before)?;
         let delta = engine.delta(before, &after)?;
@@ -458,16 +588,28 @@ fn describe(path: &Path) -> String {
     } else if found.is_symlink() {
         format!("link to {}", fs::read_link(path).expect("a link").display())
     } else {
-        format!("{mode:o} \"{}\"", fs::read(path).expect("a file").escape_ascii())
+        format!(
+            "{mode:o} \"{}\"",
+            fs::read(path).expect("a file").escape_ascii()
+        )
     }
 }
 
 fn joined(path: &[Name]) -> Name {
-    Name(path.iter().map(|name| name.0.as_slice()).collect::<Vec<_>>().join(&b'/'))
+    Name(
+        path.iter()
+            .map(|name| name.0.as_slice())
+            .collect::<Vec<_>>()
+            .join(&b'/'),
+    )
 }
 
 fn lines(bytes: &[u8]) -> BTreeSet<Name> {
-    bytes.split(|byte| *byte == 0).filter(|line| !line.is_empty()).map(|line| Name(line.to_vec())).collect()
+    bytes
+        .split(|byte| *byte == 0)
+        .filter(|line| !line.is_empty())
+        .map(|line| Name(line.to_vec()))
+        .collect()
 }
 
 fn is_file(path: &Path) -> bool {
@@ -502,7 +644,10 @@ fn variables() -> [(&'static str, &'static str); 8] {
 #[expect(clippy::disallowed_methods, reason = "tests start the real git")]
 fn command(program: &str, folder: &Path) -> Command {
     let mut command = Command::new(program);
-    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).envs(variables());
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+        .envs(variables());
     command.stdin(Stdio::null()).current_dir(folder);
     command
 }

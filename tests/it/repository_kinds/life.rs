@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::harness::{Ran, TestProject};
-use crate::worktree::linked;
+use crate::linked_worktree::linked;
 
 /// Two repositories from the same script: one for piton, one for git alone.
 pub(super) struct Twins {
@@ -21,7 +21,10 @@ impl Twins {
             project.bash(script);
             project
         };
-        Self { piton: make(), git: make() }
+        Self {
+            piton: make(),
+            git: make(),
+        }
     }
 
     /// Does the same in both: as a piton step, and followed by `git add -A && git commit`.
@@ -30,7 +33,9 @@ impl Twins {
         let ran = self.piton.piton(["exec", "--", "sh", "-ec", script]);
         assert_eq!(ran.code(), Some(0), "{ran}");
         // Git refuses paths outside of a sparse checkout, and adds the others.
-        self.git.bash(&format!("({script}); git add -A || true; git commit -qm step || true"));
+        self.git.bash(&format!(
+            "({script}); git add -A || true; git commit -qm step || true"
+        ));
         self.assert_same();
         ran
     }
@@ -64,12 +69,14 @@ pub(super) fn live(script: &str) {
     let project = &twins.piton;
     let start = said(project);
     // Commits are the same as git's.
-    twins.step("echo more >> in/a.txt; echo new > in/new.txt; mkdir in/sub; echo deep > in/sub/deep.txt");
+    twins.step(
+        "echo more >> in/a.txt; echo new > in/new.txt; mkdir in/sub; echo deep > in/sub/deep.txt",
+    );
     let changed = said(project);
     twins.step("rm in/new.txt; chmod +x in/a.txt; ln -s a.txt in/link");
     // A failing step is rolled back.
     let before = said(project);
-    let failed = project.piton(["exec", "--", "sh", "-c", "echo x > in/a.txt; rm -r in/sub; echo y > in/y; exit 1"]);
+    let failed = project.exec("echo x > in/a.txt; rm -r in/sub; echo y > in/y; exit 1");
     assert_eq!(failed.code(), Some(1), "{failed}");
     assert_eq!(said(project), before, "after a roll back");
     piton(project, &["undo"]);
@@ -80,10 +87,21 @@ pub(super) fn live(script: &str) {
     piton(project, &["redo"]);
     assert_eq!(said(project), before, "after redoing both");
     // The user's staged and uncommitted changes stay beside a step.
-    project.bash("echo staged > in/staged.txt; git add in/staged.txt; echo untracked > in/untracked.txt");
-    piton(project, &["exec", "--", "sh", "-c", "echo beside >> in/sub/deep.txt"]);
-    assert_eq!(project.git(["status", "--porcelain"]), "A  in/staged.txt\n?? in/untracked.txt\n");
-    assert_eq!(project.git(["show", "--format=", "--name-only", "HEAD"]), "in/sub/deep.txt\n");
+    project.bash(
+        "echo staged > in/staged.txt; git add in/staged.txt; echo untracked > in/untracked.txt",
+    );
+    piton(
+        project,
+        &["exec", "--", "sh", "-c", "echo beside >> in/sub/deep.txt"],
+    );
+    assert_eq!(
+        project.git(["status", "--porcelain"]),
+        "A  in/staged.txt\n?? in/untracked.txt\n"
+    );
+    assert_eq!(
+        project.git(["show", "--format=", "--name-only", "HEAD"]),
+        "in/sub/deep.txt\n"
+    );
     piton(project, &["checkpoint", "--all", "-m", "mine"]);
     project.assert_clean();
     // A hard roll back.
@@ -96,7 +114,11 @@ pub(super) fn live(script: &str) {
     // A run in its own worktree, which is finished.
     let folder = linked(project, 1);
     exec_in(project, &folder, "echo linked >> in/sub/deep.txt");
-    let run = exec_in(project, &folder, "echo more >> in/sub/deep.txt; echo linked > in/linked.txt");
+    let run = exec_in(
+        project,
+        &folder,
+        "echo more >> in/sub/deep.txt; echo linked > in/linked.txt",
+    );
     for command in ["undo", "redo"] {
         piton(project, &["-C", &folder.to_string_lossy(), command]);
     }
@@ -104,8 +126,12 @@ pub(super) fn live(script: &str) {
     assert!(project.read("in/sub/deep.txt").ends_with("linked\nmore\n"));
     project.assert_clean();
     // Git still works afterwards.
-    project.bash("echo by hand >> in/sub/deep.txt; git commit -qam 'by hand'; git gc -q; git status");
-    piton(project, &["exec", "--", "sh", "-c", "echo again >> in/sub/deep.txt"]);
+    project
+        .bash("echo by hand >> in/sub/deep.txt; git commit -qam 'by hand'; git gc -q; git status");
+    piton(
+        project,
+        &["exec", "--", "sh", "-c", "echo again >> in/sub/deep.txt"],
+    );
     project.assert_clean();
     piton(project, &["verify"]);
 }
@@ -113,8 +139,14 @@ pub(super) fn live(script: &str) {
 /// Runs a script as a step in a folder; returns the name of the run.
 pub(crate) fn exec_in(project: &TestProject, folder: &Path, script: &str) -> String {
     let folder = folder.to_string_lossy();
-    let ran = piton(project, &["-C", &folder, "--format", "json", "exec", "--", "sh", "-c", script]);
-    let last: Value = serde_json::from_str(ran.stdout().lines().last().expect("a line")).expect("JSON");
+    let ran = piton(
+        project,
+        &[
+            "-C", &folder, "--format", "json", "exec", "--", "sh", "-c", script,
+        ],
+    );
+    let last: Value =
+        serde_json::from_str(ran.stdout().lines().last().expect("a line")).expect("JSON");
     last["run_id"].as_str().expect("a name").to_owned()
 }
 
@@ -135,15 +167,26 @@ fn be_killed(project: &TestProject) {
         let head = project.git(["rev-parse", "HEAD"]);
         let step = format!("echo {number} > in/killed.txt");
         let mut command = project.command(["exec", "--", "sh", "-c", &step]);
-        let output = command.env("PITON_FAILPOINT", place).output().expect("piton starts");
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(9), "{place}");
+        let output = command
+            .env("PITON_FAILPOINT", place)
+            .output()
+            .expect("piton starts");
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&output.status),
+            Some(9),
+            "{place}"
+        );
         let recovered = project.piton(["recover"]);
         assert_eq!(recovered.code(), Some(0), "{place}: {recovered}");
         if project.git(["rev-parse", "HEAD"]) == head {
             project.bash("rm -f in/killed.txt; git checkout -q -- in; git status");
             assert_eq!(said(project), before, "{place}: {recovered}");
         } else {
-            assert_eq!(project.git(["show", "HEAD:in/killed.txt"]), format!("{number}\n"), "{place}");
+            assert_eq!(
+                project.git(["show", "HEAD:in/killed.txt"]),
+                format!("{number}\n"),
+                "{place}"
+            );
         }
         project.assert_clean();
         assert_eq!(project.bash("find .git -name '*.lock'"), "", "{place}");

@@ -1,6 +1,6 @@
 //! Several checkpoints in one commit.
 
-use super::{codes, fates, ok, project, step};
+use super::{codes, fates, project, step};
 use crate::harness::TestProject;
 
 #[test]
@@ -11,15 +11,21 @@ fn squash_and_fixup_of_an_interactive_rebase_are_recognised() {
             project.bash(&format!(
                 "GIT_EDITOR=: GIT_SEQUENCE_EDITOR=\"sed -i '2s/^pick/{word}/'\" git rebase -q -i {onto}"
             ));
-            assert_eq!(project.git(["rev-list", "--count", "main..work"]).trim(), "1", "{word} {onto}");
+            assert_eq!(
+                project.git(["rev-list", "--count", "main..work"]).trim(),
+                "1",
+                "{word} {onto}"
+            );
             assert_eq!(fates(&project), ["squashed", "squashed"], "{word} {onto}");
         }
     }
     let project = project();
-    project.bash("GIT_EDITOR=: GIT_SEQUENCE_EDITOR=\"sed -i '2s/^pick/squash/'\" git rebase -q -i main");
-    let log = ok(project.piton(["log"]));
+    project.bash(
+        "GIT_EDITOR=: GIT_SEQUENCE_EDITOR=\"sed -i '2s/^pick/squash/'\" git rebase -q -i main",
+    );
+    let log = project.piton(["log"]).succeeded();
     assert_eq!(log.stdout().matches("(squashed into ").count(), 2, "{log}");
-    let ran = ok(project.piton(["verify"]));
+    let ran = project.piton(["verify"]).succeeded();
     assert!(ran.stderr().contains(" was squashed into "), "{ran}");
 }
 
@@ -95,18 +101,29 @@ fn checkpoints_around_a_squash_are_followed_as_well() {
 
 #[test]
 fn steps_that_cancel_each_other_out_can_be_squashed() {
-    let project = TestProject::new().ticking().file("a.txt", "a\n").committed();
+    let project = TestProject::new()
+        .ticking()
+        .file("a.txt", "a\n")
+        .committed();
     step(&project, "make", "echo draft > draft.txt");
     step(&project, "replace", "rm draft.txt; echo final > final.txt");
-    let cases = ["git reset -q --soft HEAD~2; git commit -qm both", "git rebase -q -i HEAD~2"];
+    let cases = [
+        "git reset -q --soft HEAD~2; git commit -qm both",
+        "git rebase -q -i HEAD~2",
+    ];
     for case in cases {
         let tip = project.git(["rev-parse", "HEAD"]);
-        project.bash(&format!("export GIT_EDITOR=: GIT_SEQUENCE_EDITOR=\"sed -i '2s/^pick/fixup/'\"; {case}"));
+        project.bash(&format!(
+            "export GIT_EDITOR=: GIT_SEQUENCE_EDITOR=\"sed -i '2s/^pick/fixup/'\"; {case}"
+        ));
         assert_eq!(fates(&project), ["squashed", "squashed"], "{case}");
         project.git(["reset", "-q", "--hard", tip.trim()]);
     }
     // Only an empty commit is left of these two.
-    let project = TestProject::new().ticking().file("a.txt", "a\n").committed();
+    let project = TestProject::new()
+        .ticking()
+        .file("a.txt", "a\n")
+        .committed();
     step(&project, "make", "echo draft > draft.txt");
     step(&project, "remove", "rm draft.txt");
     project.bash("git reset -q --soft HEAD~2; git commit -q --allow-empty -m nothing");

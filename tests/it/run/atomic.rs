@@ -16,10 +16,13 @@ fn failing(metadata: &str) -> TestProject {
 }
 
 #[test]
-fn a_failed_run_is_put_back_by_one_commit() {
+fn a_failed_run_is_rolled_back_by_one_commit() {
     for (metadata, flag) in [
         ("<git_checkpoint mode=\"auto\"/>", Some("--atomic")),
-        ("<git_checkpoint mode=\"auto\" on_failure=\"rollback_run\"/>", None),
+        (
+            "<git_checkpoint mode=\"auto\" on_failure=\"rollback_run\"/>",
+            None,
+        ),
     ] {
         let project = failing(metadata);
         dirty(&project);
@@ -37,13 +40,16 @@ fn a_failed_run_is_put_back_by_one_commit() {
         assert_eq!(ran.code(), Some(2), "{ran}");
         assert!(ran.stderr().contains("rolled back"), "{ran}");
         // There is nothing left to undo or to commit.
-        assert_eq!(project.piton(["checkpoint"]).code(), project.piton(["checkpoint"]).code());
+        assert_eq!(
+            project.piton(["checkpoint"]).code(),
+            project.piton(["checkpoint"]).code()
+        );
         assert_eq!(subjects(&project).len(), 3);
     }
 }
 
 #[test]
-fn what_was_not_committed_is_put_back_on_disk() {
+fn what_was_not_committed_is_rolled_back_on_disk() {
     let project = failing("<git_checkpoint mode=\"explicit\"/>");
     dirty(&project);
     let ran = project.piton(["run", "all", "--atomic"]);
@@ -56,18 +62,23 @@ fn what_was_not_committed_is_put_back_on_disk() {
 
 #[test]
 fn a_run_that_succeeds_keeps_its_work() {
-    let project =
-        directive("fine", "<git_checkpoint mode=\"auto\"/>", &call("a", "add", "", "a"))(project()).committed();
+    let project = directive(
+        "fine",
+        "<git_checkpoint mode=\"auto\"/>",
+        &call("a", "add", "", "a"),
+    )(project())
+    .committed();
     assert_eq!(project.piton(["run", "fine", "--atomic"]).code(), Some(0));
     assert_eq!(project.read("out.txt"), "first\na\n");
     assert_sound(&project);
 }
 
 #[test]
-fn a_cancelled_or_rejected_run_is_put_back_too() {
+fn a_cancelled_or_rejected_run_is_rolled_back_too() {
     for end in [vec!["cancel"], vec!["reject", "--end"]] {
         let all = format!("{}{PROSE}", call("a", "add", "", "a"));
-        let project = directive("words", "<git_checkpoint mode=\"auto\"/>", &all)(project()).committed();
+        let project =
+            directive("words", "<git_checkpoint mode=\"auto\"/>", &all)(project()).committed();
         dirty(&project);
         assert_eq!(project.piton(["run", "words", "--atomic"]).code(), Some(4));
         let ran = project.piton(&end);
@@ -78,17 +89,24 @@ fn a_cancelled_or_rejected_run_is_put_back_too() {
 }
 
 #[test]
-fn if_a_file_was_edited_since_nothing_is_put_back_and_the_file_is_named() {
+fn if_a_file_was_edited_since_nothing_is_rolled_back_and_the_file_is_named() {
     let all = format!("{}{PROSE}", call("a", "add", "", "a"));
-    let project = directive("words", "<git_checkpoint mode=\"auto\"/>", &all)(project()).committed();
+    let project =
+        directive("words", "<git_checkpoint mode=\"auto\"/>", &all)(project()).committed();
     dirty(&project);
     let ran = project.piton(["run", "words", "--atomic", "--format", "json"]);
     let run = summary(&ran)["run_id"].as_str().expect("a run").to_owned();
     project.bash("echo mine >> out.txt");
     let ran = project.piton(["reject", "--end", "--format", "json"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
-    let message = summary(&ran)["error"]["message"].as_str().unwrap_or_default().to_owned();
-    assert!(message.contains("not rolled back") && message.contains("out.txt"), "{message}");
+    let message = summary(&ran)["error"]["message"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    assert!(
+        message.contains("not rolled back") && message.contains("out.txt"),
+        "{message}"
+    );
     assert_eq!(project.read("out.txt"), "first\na\nmine\n");
     assert_eq!(subjects(&project).len(), 1);
     assert_unharmed(&project);
@@ -97,7 +115,7 @@ fn if_a_file_was_edited_since_nothing_is_put_back_and_the_file_is_named() {
 }
 
 #[test]
-fn without_checkpoints_nothing_could_be_put_back() {
+fn without_checkpoints_nothing_could_be_rolled_back() {
     let project = failing("");
     let ran = project.piton(["run", "all", "--atomic", "--checkpoint", "disabled"]);
     assert_eq!(ran.code(), Some(2), "{ran}");
@@ -107,10 +125,20 @@ fn without_checkpoints_nothing_could_be_put_back() {
 
 #[test]
 fn a_roll_back_of_a_run_that_was_killed_is_finished_later() {
-    for place in ["run-put-back", "restore-path:1", "commit-decided:3", "commit-ref-moved:3", "commit-applied:3"] {
+    for place in [
+        "run-put-back",
+        "restore-path:1",
+        "commit-decided:3",
+        "commit-ref-moved:3",
+        "commit-applied:3",
+    ] {
         let project = failing("<git_checkpoint mode=\"auto\"/>");
         dirty(&project);
-        let killed = project.command(["run", "all", "--atomic"]).env("PITON_FAILPOINT", place).output().expect("piton");
+        let killed = project
+            .command(["run", "all", "--atomic"])
+            .env("PITON_FAILPOINT", place)
+            .output()
+            .expect("piton");
         assert!(!killed.status.success(), "{place}");
         let status = project.piton(["recover"]);
         assert_eq!(status.code(), Some(0), "{place}: {status}");

@@ -46,7 +46,11 @@ pub(super) fn everything() -> Scene {
         .tool("hopeless", "", &hopeless)
         .tool("stamped", "", "true")
         // A stamp contains its time, which differs in each trial.
-        .tool("timeless", "", "sed -i 's/validated:.*Z:/validated:/' .ai/tools/stamped/tool.yaml");
+        .tool(
+            "timeless",
+            "isolation: trusted",
+            "sed -i 's/validated:.*Z:/validated:/' .ai/tools/stamped/tool.yaml",
+        );
     let steps = [
         call("a", "add", "", "a"),
         call("list", "list", "", ""),
@@ -67,9 +71,10 @@ pub(super) fn everything() -> Scene {
     let note = directive("note", "", &call("note", "add", "", "hook"));
     let project = note(directive("everything", hooks, &steps)(project));
     let path = ".ai/directives/everything.md";
-    let text = project
-        .read(path)
-        .replace("<permissions>", "<permissions><sign>*</sign><write resource=\"filesystem\" path=\".ai/tools/**\"/>");
+    let text = project.read(path).replace(
+        "<permissions>",
+        "<permissions><sign>*</sign><write resource=\"filesystem\" path=\".ai/tools/**\"/>",
+    );
     let project = project.file(path, text);
     let inner = directive("inner", "", &call("deep", "add", "", "deep {input:who}"));
     let project = inner(project);
@@ -81,9 +86,11 @@ pub(super) fn everything() -> Scene {
 
 /// The calls so far, with their numbers.
 pub(super) fn calls(scene: &Scene) -> BTreeMap<String, usize> {
-    let text = fs::read_to_string(scene.project.root().with_file_name("tmp").join("calls")).unwrap_or_default();
+    let text = fs::read_to_string(scene.project.root().with_file_name("tmp").join("calls"))
+        .unwrap_or_default();
     let mut calls = BTreeMap::new();
-    text.lines().for_each(|line| *calls.entry(line.to_owned()).or_default() += 1);
+    text.lines()
+        .for_each(|line| *calls.entry(line.to_owned()).or_default() += 1);
     calls
 }
 
@@ -92,15 +99,17 @@ fn ended(scene: &Scene) -> usize {
     let runs = scene.project.root().join(".git/piton/runs");
     let mut count = 0;
     for run in journal::list(&runs).expect("a list of runs") {
-        let Ok(contents) = journal::read(&journal::path_of(&runs, run)) else { continue };
+        let Ok(contents) = journal::read(&journal::path_of(&runs, run)) else {
+            continue;
+        };
         let mut open = None;
         for record in &contents.records {
             match &record.event {
                 Event::StepStarted { tool, .. } => open.clone_from(tool),
                 Event::StepFinished { status, .. } if *status != StepStatus::CutOff => {
-                    count += usize::from(
-                        open.take().is_some_and(|tool| !tool.starts_with(FLAKY) && !tool.starts_with("timeless")),
-                    );
+                    count += usize::from(open.take().is_some_and(|tool| {
+                        !tool.starts_with(FLAKY) && !tool.starts_with("timeless")
+                    }));
                 }
                 _ => {}
             }
@@ -121,8 +130,10 @@ struct Trial {
 impl Trial {
     fn new(mode: &str) -> Self {
         let scene = everything();
-        let command: Vec<String> =
-            ["run", "everything", "--checkpoint", mode].iter().map(|word| (*word).to_owned()).collect();
+        let command: Vec<String> = ["run", "everything", "--checkpoint", mode]
+            .iter()
+            .map(|word| (*word).to_owned())
+            .collect();
         scene.save();
         let before = scene.picture();
         let ran = scene.project.piton(&command);
@@ -130,14 +141,26 @@ impl Trial {
         let after = scene.picture();
         assert_ne!(before, after);
         let calls = calls(&scene);
-        assert_eq!((calls["hopeless"], calls[FLAKY], calls["hook"]), (2, 2, 1), "{calls:?}");
-        Self { scene, command, before, after, calls }
+        assert_eq!(
+            (calls["hopeless"], calls[FLAKY], calls["hook"]),
+            (2, 2, 1),
+            "{calls:?}"
+        );
+        Self {
+            scene,
+            command,
+            before,
+            after,
+            calls,
+        }
     }
 
     /// Restores the state before the run.
     fn reset(&self) {
         self.scene.reset();
-        self.scene.project.bash("rm -rf ../tmp/calls ../tmp/piton-home-*");
+        self.scene
+            .project
+            .bash("rm -rf ../tmp/calls ../tmp/piton-home-*");
     }
 
     /// Kills the run at a failpoint; returns whether it was passed.
@@ -151,9 +174,16 @@ impl Trial {
         let (ended, called) = (ended(&self.scene), self.count());
         let ran = self.go_on(told);
         let picture = self.scene.picture();
-        assert!(picture == self.after, "{told}: {ran}\nfound {picture:?}\nexpected {:?}", self.after);
+        assert!(
+            picture == self.after,
+            "{told}: {ran}\nfound {picture:?}\nexpected {:?}",
+            self.after
+        );
         // A step that was decided before the crash is finished without another call.
-        let (again, all) = (self.count() - called, self.calls.values().sum::<usize>() - self.calls[FLAKY]);
+        let (again, all) = (
+            self.count() - called,
+            self.calls.values().sum::<usize>() - self.calls[FLAKY],
+        );
         assert!(again <= all - ended, "{told}: {:?}", calls(&self.scene));
         assert!(self.count() >= all, "{told}: {:?}", calls(&self.scene));
         for (name, count) in calls(&self.scene) {
@@ -165,7 +195,11 @@ impl Trial {
 
     /// The number of calls of tools that are always called equally often.
     fn count(&self) -> usize {
-        calls(&self.scene).iter().filter(|(name, _)| *name != FLAKY).map(|(_, count)| count).sum()
+        calls(&self.scene)
+            .iter()
+            .filter(|(name, _)| *name != FLAKY)
+            .map(|(_, count)| count)
+            .sum()
     }
 
     fn go_on(&self, told: &str) -> Ran {
@@ -185,14 +219,24 @@ impl Trial {
         let verified = self.scene.project.piton(["verify", "--all"]);
         assert_eq!(verified.code(), Some(0), "{told}: {verified}");
         let status = self.scene.project.piton(["status"]);
-        assert!(status.stdout().starts_with("no run waits here\n"), "{told}: {status}");
+        assert!(
+            status.stdout().starts_with("no run waits here\n"),
+            "{told}: {status}"
+        );
     }
 }
 
 /// The sampling stride: 1 in `scripts/torture`, otherwise `usual`.
-#[expect(clippy::disallowed_methods, reason = "how much `scripts/torture` asks for")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how much `scripts/torture` asks for"
+)]
 pub(super) fn stride(usual: usize) -> usize {
-    if std::env::var_os("PITON_TORTURE_ROUNDS").is_some() { 1 } else { usual }
+    if std::env::var_os("PITON_TORTURE_ROUNDS").is_some() {
+        1
+    } else {
+        usual
+    }
 }
 
 /// Kills the run at sampled passes of a failpoint, each time followed by another command before the
@@ -202,7 +246,10 @@ fn dies_at_each_event(mode: &str, place: &str, usual: usize, first: usize) {
     let trial = Trial::new(mode);
     let step = stride(usual);
     let mut kills = 0;
-    for (turn, pass) in (if step == 1 { 1 } else { first }..).step_by(step).enumerate() {
+    for (turn, pass) in (if step == 1 { 1 } else { first }..)
+        .step_by(step)
+        .enumerate()
+    {
         trial.reset();
         let armed = format!("{place}:{pass}");
         if !trial.kill(&armed) {
@@ -217,7 +264,10 @@ fn dies_at_each_event(mode: &str, place: &str, usual: usize, first: usize) {
         trial.assert_resumes(&format!("{mode}, {armed}, then {words:?}"));
     }
     crate::crash::chance::tally("kills at places", kills as u64);
-    assert!(kills * step > 60, "only {kills} kills with a stride of {step}");
+    assert!(
+        kills * step > 60,
+        "only {kills} kills with a stride of {step}"
+    );
 }
 
 #[test]
@@ -243,11 +293,20 @@ fn killed_after_any_event_a_run_in_explicit_mode_ends_as_it_would_have() {
 #[test]
 fn killed_at_any_other_place_a_run_ends_as_it_would_have() {
     let trial = Trial::new("auto");
-    let others = PLACES.iter().chain(&["tool-answered", "trail-written", "trail-moved"]);
-    let others: Vec<&str> = others.copied().filter(|place| !place.starts_with("journal-append")).collect();
+    let others = PLACES
+        .iter()
+        .chain(&["tool-answered", "trail-written", "trail-moved"]);
+    let others: Vec<&str> = others
+        .copied()
+        .filter(|place| !place.starts_with("journal-append"))
+        .collect();
     let mut kills = 0_u64;
     for (turn, place) in others.into_iter().enumerate().step_by(stride(2)) {
-        let (first, last) = if stride(2) == 1 { (1, usize::MAX) } else { (1 + turn % 3, 1 + turn % 3) };
+        let (first, last) = if stride(2) == 1 {
+            (1, usize::MAX)
+        } else {
+            (1 + turn % 3, 1 + turn % 3)
+        };
         for pass in first..=last {
             trial.reset();
             let armed = format!("{place}:{pass}");
@@ -266,22 +325,33 @@ fn killed_at_any_other_place_a_run_ends_as_it_would_have() {
 fn a_recovery_and_a_resumption_that_are_killed_as_well_change_nothing() {
     let trial = Trial::new("auto");
     let mut kills = 0_u64;
-    let firsts =
-        ["result-read:3", "journal-appended:30", "commit-decided:4", "roll-back-decided:2", "tool-announced:8"];
+    let firsts = [
+        "result-read:3",
+        "journal-appended:30",
+        "commit-decided:4",
+        "roll-back-decided:2",
+        "tool-announced:8",
+    ];
     for (turn, first) in firsts.iter().enumerate() {
         for second in ["journal-append", "journal-appended"] {
             for pass in ((1 + turn % stride(5))..).step_by(stride(7)) {
                 trial.reset();
                 assert!(trial.kill(first), "{first} is not passed");
                 // The recovery takes a few events, and the first steps after it some more.
-                if pass > 12 || !was_killed(&trial.scene.armed(&["resume"], &format!("{second}:{pass}"))) {
+                if pass > 12
+                    || !was_killed(&trial.scene.armed(&["resume"], &format!("{second}:{pass}")))
+                {
                     break;
                 }
                 kills += 1;
                 let told = format!("{first}, then {second}:{pass}");
                 let ran = trial.go_on(&told);
                 let picture = trial.scene.picture();
-                assert!(picture == trial.after, "{told}: {ran}\nfound {picture:?}\nexpected {:?}", trial.after);
+                assert!(
+                    picture == trial.after,
+                    "{told}: {ran}\nfound {picture:?}\nexpected {:?}",
+                    trial.after
+                );
                 trial.assert_sound(&told, &picture);
             }
         }

@@ -1,22 +1,35 @@
 //! Failure handling: policies, attempts, limits, hooks.
 
-use super::{assert_sound, assert_unharmed, call, directive, dirty, project, steps, subjects, summary};
+use super::{
+    assert_sound, assert_unharmed, call, directive, dirty, project, steps, subjects, summary,
+};
 
 const AUTO: &str = "<git_checkpoint mode=\"auto\"/>";
 
 fn names(ran: &crate::harness::Ran) -> Vec<String> {
-    steps(ran).into_iter().map(|(name, status)| format!("{name} {status}")).collect()
+    steps(ran)
+        .into_iter()
+        .map(|(name, status)| format!("{name} {status}"))
+        .collect()
 }
 
 #[test]
-fn in_auto_mode_a_failed_step_is_put_back_and_ends_the_run() {
-    let all = format!("{}{}{}", call("a", "add", "", "a"), call("bad", "fail", "", ""), call("c", "add", "", "c"));
+fn in_auto_mode_a_failed_step_is_rolled_back_and_ends_the_run() {
+    let all = format!(
+        "{}{}{}",
+        call("a", "add", "", "a"),
+        call("bad", "fail", "", ""),
+        call("c", "add", "", "c")
+    );
     let project = directive("stops", AUTO, &all)(project()).committed();
     dirty(&project);
     let ran = project.piton(["run", "stops", "--format", "json"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
     assert_eq!(names(&ran), ["a succeeded", "bad failed"]);
-    assert_eq!(summary(&ran)["steps"][1]["checkpoint"]["status"], "rolled_back");
+    assert_eq!(
+        summary(&ran)["steps"][1]["checkpoint"]["status"],
+        "rolled_back"
+    );
     assert_eq!(project.read("out.txt"), "first\na\n");
     assert!(!project.root().join("new.txt").exists());
     assert_unharmed(&project);
@@ -51,9 +64,17 @@ fn each_policy_does_what_it_says_in_each_mode() {
             let project = directive("policy", &metadata, &all)(project()).committed();
             dirty(&project);
             let ran = project.piton(["run", "policy", "--format", "json"]);
-            let wanted = if goes_on { vec!["bad failed", "after succeeded"] } else { vec!["bad failed"] };
+            let wanted = if goes_on {
+                vec!["bad failed", "after succeeded"]
+            } else {
+                vec!["bad failed"]
+            };
             assert_eq!(names(&ran), wanted, "{mode} {policy} {ran}");
-            assert_eq!(ran.code(), Some(i32::from(!goes_on)), "{mode} {policy} {ran}");
+            assert_eq!(
+                ran.code(),
+                Some(i32::from(!goes_on)),
+                "{mode} {policy} {ran}"
+            );
             let text = if stays { "spoiled\n" } else { "first\n" };
             assert_eq!(project.read("out.txt"), text, "{mode} {policy} {ran}");
             assert_unharmed(&project);
@@ -74,14 +95,17 @@ fn the_directive_sets_the_policy_of_its_steps() {
 #[test]
 fn a_failure_inside_a_sub_directive_can_be_survived_by_the_step_that_calls_it_unless_it_aborts() {
     let inner = directive("inner", "", &call("bad", "fail", "", ""));
-    let sub =
-        "<step name=\"sub\" on_failure=\"continue\"><execute item_type=\"directive\" item_id=\"inner\"/></step>\n";
+    let sub = "<step name=\"sub\" on_failure=\"continue\"><execute item_type=\"directive\" item_id=\"inner\"/></step>\n";
     let all = format!("{sub}{}", call("after", "add", "", "after"));
     let project = inner(directive("outer", AUTO, &all)(project())).committed();
     let ran = project.piton(["run", "outer", "--format", "json"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(names(&ran), ["sub/bad failed", "after succeeded"]);
-    let aborting = directive("inner", "", &call("bad", "fail", "on_failure=\"abort\"", ""))(project);
+    let aborting = directive(
+        "inner",
+        "",
+        &call("bad", "fail", "on_failure=\"abort\"", ""),
+    )(project);
     let ran = aborting.piton(["run", "outer", "--format", "json"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
     assert_eq!(names(&ran), ["sub/bad failed"]);
@@ -89,15 +113,22 @@ fn a_failure_inside_a_sub_directive_can_be_survived_by_the_step_that_calls_it_un
 
 #[test]
 fn a_step_is_tried_again_from_a_clean_start() {
-    let flaky = "n=$(cat /tmp/piton-flaky-$PITON_RUN_ID 2>/dev/null || echo 0); echo $((n+1)) > /tmp/piton-flaky-$PITON_RUN_ID\n\
-                 echo attempt >> out.txt; test $n -ge 2 && rm /tmp/piton-flaky-$PITON_RUN_ID";
+    let flaky = "n=$(cat $TMPDIR/piton-flaky-$PITON_RUN_ID 2>/dev/null || echo 0); echo $((n+1)) > $TMPDIR/piton-flaky-$PITON_RUN_ID\n\
+                 echo attempt >> out.txt; test $n -ge 2 && rm $TMPDIR/piton-flaky-$PITON_RUN_ID";
     let project = project().tool("flaky", "", flaky);
-    let project =
-        directive("tries", AUTO, &call("again", "flaky", "retry=\"2\" backoff=\"0.01\"", ""))(project).committed();
+    let project = directive(
+        "tries",
+        AUTO,
+        &call("again", "flaky", "retry=\"2\" backoff=\"0.01\"", ""),
+    )(project)
+    .committed();
     dirty(&project);
     let ran = project.piton(["run", "tries", "--format", "json"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
-    assert_eq!(names(&ran), ["again failed", "again failed", "again succeeded"]);
+    assert_eq!(
+        names(&ran),
+        ["again failed", "again failed", "again succeeded"]
+    );
     assert_eq!(project.read("out.txt"), "first\nattempt\n");
     assert_eq!(subjects(&project).len(), 1);
     assert_unharmed(&project);
@@ -106,13 +137,16 @@ fn a_step_is_tried_again_from_a_clean_start() {
 #[test]
 fn a_step_that_takes_too_long_is_stopped() {
     let project = project().tool("slow", "", "echo half >> out.txt; sleep 600");
-    let project = directive("slow", AUTO, &call("wait", "slow", "timeout=\"0.5\"", ""))(project).committed();
+    let project =
+        directive("slow", AUTO, &call("wait", "slow", "timeout=\"0.5\"", ""))(project).committed();
     let ran = project.piton(["run", "slow", "--format", "json"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
     assert_eq!(summary(&ran)["error"]["code"], "TIMED_OUT");
     assert_eq!(project.read("out.txt"), "first\n");
     let sub = "<step name=\"sub\" timeout=\"0.5\"><execute item_type=\"directive\" item_id=\"slow\"/></step>";
-    let text = project.read(".ai/directives/slow.md").replace("timeout=\"0.5\"", "");
+    let text = project
+        .read(".ai/directives/slow.md")
+        .replace("timeout=\"0.5\"", "");
     let project = directive("outer", AUTO, sub)(project.file(".ai/directives/slow.md", text));
     let ran = project.piton(["run", "outer", "--format", "json"]);
     assert_eq!(summary(&ran)["error"]["code"], "TIMED_OUT", "{ran}");
@@ -121,7 +155,9 @@ fn a_step_that_takes_too_long_is_stopped() {
 
 #[test]
 fn limits_end_a_run_cleanly() {
-    let all: String = (0..5).map(|n| call(&format!("s{n}"), "add", "", "x")).collect();
+    let all: String = (0..5)
+        .map(|n| call(&format!("s{n}"), "add", "", "x"))
+        .collect();
     for (limits, done) in [
         ("<limits><steps>3</steps></limits>", 3),
         ("<limits><tool_calls>2</tool_calls></limits>", 2),
@@ -138,8 +174,16 @@ fn limits_end_a_run_cleanly() {
 
 #[test]
 fn a_failed_checkpoint_ends_the_run_under_every_policy() {
-    let project = project().tool("leak", "", "echo 'key = \"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\"' > key.txt");
-    let all = format!("{}{}", call("leak", "leak", "on_failure=\"continue\"", ""), call("after", "add", "", "x"));
+    let project = project().tool(
+        "leak",
+        "",
+        "echo 'key = \"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\"' > key.txt",
+    );
+    let all = format!(
+        "{}{}",
+        call("leak", "leak", "on_failure=\"continue\"", ""),
+        call("after", "add", "", "x")
+    );
     let project = directive("leaks", AUTO, &all)(project).committed();
     let ran = project.piton(["run", "leaks", "--format", "json"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
@@ -148,8 +192,12 @@ fn a_failed_checkpoint_ends_the_run_under_every_policy() {
 }
 
 #[test]
-fn a_write_outside_of_the_grants_is_put_back_and_denied() {
-    let project = project().tool("sneak", "", "mkdir -p secret; echo x > secret/key; echo y >> out.txt");
+fn a_write_outside_of_the_grants_is_rolled_back_and_denied() {
+    let project = project().tool(
+        "sneak",
+        "",
+        "mkdir -p secret; echo x > secret/key; echo y >> out.txt",
+    );
     let project = directive("sneaks", AUTO, &call("sneak", "sneak", "", ""))(project).committed();
     dirty(&project);
     let ran = project.piton(["run", "sneaks", "--format", "json"]);
@@ -165,17 +213,35 @@ fn hooks_run_before_after_and_on_errors_with_what_they_ask_for() {
     let hooks = "<hooks><hook><when>error.code == 'TOOL_FAILED'</when><directive>note</directive>\
                  <inputs><who>broken {input:who}</who></inputs></hook>\
                  <hook><when>phase == 'after' and step == 'a' and cost.steps &gt;= 1</when><directive>note</directive></hook></hooks>";
-    let all = format!("{}{}", call("a", "add", "", "a"), call("bad", "fail", "on_failure=\"rollback\"", ""));
+    let all = format!(
+        "{}{}",
+        call("a", "add", "", "a"),
+        call("bad", "fail", "on_failure=\"rollback\"", "")
+    );
     let note = directive("note", "", &call("note", "add", "", "hook for {input:who}"));
-    let project = note(directive("hooked", &format!("{AUTO}{hooks}"), &all)(project())).committed();
+    let project = note(directive("hooked", &format!("{AUTO}{hooks}"), &all)(
+        project(),
+    ))
+    .committed();
     let ran = project.piton(["run", "hooked", "--format", "json"]);
     assert_eq!(ran.code(), Some(1), "{ran}");
     assert_eq!(
         names(&ran),
-        ["a succeeded", "hook:note/note succeeded", "bad failed", "hook:note/note succeeded"],
+        [
+            "a succeeded",
+            "hook:note/note succeeded",
+            "bad failed",
+            "hook:note/note succeeded"
+        ],
         "{ran}"
     );
-    assert!(project.read("out.txt").starts_with("first\na\nhook for world\nhook for"), "{}", project.read("out.txt"));
+    assert!(
+        project
+            .read("out.txt")
+            .starts_with("first\na\nhook for world\nhook for"),
+        "{}",
+        project.read("out.txt")
+    );
     assert_sound(&project);
 }
 
@@ -190,7 +256,7 @@ fn what_a_directive_requires_must_exist() {
     let ran = missing.piton(["run", "lost"]);
     assert_eq!(ran.code(), Some(2), "{ran}");
     assert!(ran.stderr().contains(".ai/directives/lost.md:"), "{ran}");
-    assert_eq!(missing.piton(["log"]).stderr(), "nothing was run here yet\n");
+    assert_eq!(missing.piton(["log"]).stderr(), "no runs yet\n");
 }
 
 #[test]
@@ -199,13 +265,21 @@ fn the_time_of_a_step_is_not_that_of_its_hooks() {
         let hooks = format!(
             "{AUTO}<hooks><hook><when>phase == '{phase}' and step == 'a'</when><directive>note</directive></hook></hooks>"
         );
-        let steps = format!("{}{}", call("a", "add", "timeout=\"2\"", "a"), call("b", "add", "timeout=\"2\"", "b"));
+        let steps = format!(
+            "{}{}",
+            call("a", "add", "timeout=\"2\"", "a"),
+            call("b", "add", "timeout=\"2\"", "b")
+        );
         let note = directive("note", "", &call("slow", "slow", "", ""));
         let project = project().tool("slow", "", "sleep 3; echo hook >> out.txt");
         let project = note(directive("hooked", &hooks, &steps)(project)).committed();
         let ran = project.piton(["run", "hooked"]);
         assert_eq!(ran.code(), Some(0), "{ran}");
-        let wanted = if phase == "before" { "first\nhook\na\nb\n" } else { "first\na\nhook\nb\n" };
+        let wanted = if phase == "before" {
+            "first\nhook\na\nb\n"
+        } else {
+            "first\na\nhook\nb\n"
+        };
         assert_eq!(project.read("out.txt"), wanted);
     }
 }

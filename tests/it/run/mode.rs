@@ -1,13 +1,19 @@
 //! Checkpoint modes.
 
-use super::{assert_sound, assert_unharmed, call, directive, dirty, project, steps, subjects, summary};
+use super::{
+    assert_sound, assert_unharmed, call, directive, dirty, project, steps, subjects, summary,
+};
 use crate::harness::TestProject;
 
 const CHECKPOINT: &str = "<step name=\"keep\"><checkpoint operation=\"keep it\"/></step>\n";
 
 fn two_and_a_checkpoint(metadata: &str) -> TestProject {
-    let all =
-        format!("{}{}{CHECKPOINT}{}", call("a", "add", "", "a"), call("b", "add", "", "b"), call("c", "add", "", "c"));
+    let all = format!(
+        "{}{}{CHECKPOINT}{}",
+        call("a", "add", "", "a"),
+        call("b", "add", "", "b"),
+        call("c", "add", "", "c")
+    );
     directive("modes", metadata, &all)(project()).committed()
 }
 
@@ -35,7 +41,10 @@ fn auto_mode_commits_each_step_and_its_checkpoint_steps_find_nothing() {
     let ran = project.piton(["run", "modes", "--format", "json"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(subjects(&project).len(), 3);
-    assert_eq!(summary(&ran)["steps"][2]["checkpoint"]["status"], "no_changes");
+    assert_eq!(
+        summary(&ran)["steps"][2]["checkpoint"]["status"],
+        "no_changes"
+    );
     assert_unharmed(&project);
 }
 
@@ -53,7 +62,8 @@ fn disabled_mode_commits_nothing() {
 #[test]
 fn flag_beats_directive_beats_project_beats_user() {
     let mode = |project: &TestProject, more: &[&str]| {
-        let ran = project.piton([&["run", "modes", "--format", "json", "--dry-run"], more].concat());
+        let ran =
+            project.piton([&["run", "modes", "--format", "json", "--dry-run"], more].concat());
         ran.json()["mode"].as_str().unwrap_or_default().to_owned()
     };
     let project = two_and_a_checkpoint("");
@@ -62,7 +72,11 @@ fn flag_beats_directive_beats_project_beats_user() {
     assert_eq!(mode(&project, &[]), "disabled");
     let project = project.file(".ai/config.yaml", "checkpoint:\n  mode: auto\n");
     assert_eq!(mode(&project, &[]), "auto");
-    let project = directive("modes", "<git_checkpoint mode=\"disabled\"/>", &call("a", "add", "", "a"))(project);
+    let project = directive(
+        "modes",
+        "<git_checkpoint mode=\"disabled\"/>",
+        &call("a", "add", "", "a"),
+    )(project);
     assert_eq!(mode(&project, &[]), "disabled");
     assert_eq!(mode(&project, &["--checkpoint", "explicit"]), "explicit");
 }
@@ -72,7 +86,12 @@ fn the_old_spelling_of_a_checkpoint_works() {
     let old = "<step name=\"keep\"><execute item_type=\"directive\" item_id=\"git_checkpoint\">\
                <param name=\"operation\" value=\"release {input:who}\"/></execute></step>";
     let told = call("told", "add", "", "{step:keep.files_changed} file");
-    let project = directive("old", "", &format!("{}{old}{told}", call("a", "add", "", "a")))(project()).committed();
+    let project = directive(
+        "old",
+        "",
+        &format!("{}{old}{told}", call("a", "add", "", "a")),
+    )(project())
+    .committed();
     let ran = project.piton(["run", "old"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(subjects(&project), ["chore: release world"]);
@@ -81,9 +100,11 @@ fn the_old_spelling_of_a_checkpoint_works() {
 }
 
 #[test]
-fn without_git_auto_is_refused_and_explicit_goes_on_with_a_warning() {
+fn without_git_auto_is_refused_and_explicit_continues_with_a_warning() {
     let tool = |project: TestProject| project.tool("add", "", "echo line >> out.txt");
-    let project = tool(directive("plain", "", &call("a", "add", "", ""))(TestProject::without_git()));
+    let project = tool(directive("plain", "", &call("a", "add", "", ""))(
+        TestProject::without_git(),
+    ));
     let ran = project.piton(["run", "plain", "--checkpoint", "auto"]);
     assert_eq!(ran.code(), Some(5), "{ran}");
     let ran = project.piton(["run", "plain"]);
@@ -94,9 +115,14 @@ fn without_git_auto_is_refused_and_explicit_goes_on_with_a_warning() {
 
 #[test]
 fn an_undeclared_change_is_committed_and_told_and_refused_when_strict() {
-    let sly = |project: TestProject| project.tool("sly", "mutates_state: false", "echo sly >> out.txt");
-    let project =
-        sly(directive("quiet", "<git_checkpoint mode=\"auto\"/>", &call("a", "sly", "", ""))(project())).committed();
+    let sly =
+        |project: TestProject| project.tool("sly", "mutates_state: false", "echo sly >> out.txt");
+    let project = sly(directive(
+        "quiet",
+        "<git_checkpoint mode=\"auto\"/>",
+        &call("a", "sly", "", ""),
+    )(project()))
+    .committed();
     let ran = project.piton(["run", "quiet", "--format", "json"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(subjects(&project).len(), 1);

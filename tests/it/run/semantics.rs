@@ -27,7 +27,9 @@ fn echo(name: &str, params: &[(&str, &str)]) -> String {
         .map(|(name, value)| format!("<param name=\"{name}\" value=\"{value}\"/>"))
         .collect::<Vec<_>>()
         .concat();
-    format!("<step name=\"{name}\"><execute item_type=\"tool\" item_id=\"echo\">{params}</execute></step>\n")
+    format!(
+        "<step name=\"{name}\"><execute item_type=\"tool\" item_id=\"echo\">{params}</execute></step>\n"
+    )
 }
 
 /// Changes an existing directive.
@@ -53,7 +55,10 @@ fn run(project: &TestProject, name: &str, more: &[&str]) -> Ran {
 }
 
 fn names(ran: &Ran) -> Vec<String> {
-    steps(ran).into_iter().map(|(name, status)| format!("{name} {status}")).collect()
+    steps(ran)
+        .into_iter()
+        .map(|(name, status)| format!("{name} {status}"))
+        .collect()
 }
 
 fn code(ran: &Ran) -> Value {
@@ -61,20 +66,33 @@ fn code(ran: &Ran) -> Value {
 }
 
 fn message(ran: &Ran) -> String {
-    summary(ran)["error"]["message"].as_str().unwrap_or_default().to_owned()
+    summary(ran)["error"]["message"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// The results of the steps, in order.
 fn answers(ran: &Ran) -> Vec<Value> {
-    let events = ran.stdout().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>();
-    events.into_iter().filter(|it| it["type"] == "answered").map(|it| it["result"].clone()).collect()
+    let events = ran
+        .stdout()
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect::<Vec<Value>>();
+    events
+        .into_iter()
+        .filter(|it| it["type"] == "answered")
+        .map(|it| it["result"].clone())
+        .collect()
 }
 
 /// The place of a text in a directive, as shown in messages.
 fn place_of(project: &TestProject, name: &str, text: &str) -> String {
     let path = format!(".ai/directives/{name}.md");
     let source = project.read(&path);
-    let at = source.find(text).unwrap_or_else(|| panic!("{text} in {source}"));
+    let at = source
+        .find(text)
+        .unwrap_or_else(|| panic!("{text} in {source}"));
     let before = source.get(..at).expect("a boundary");
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().expect("a line").chars().count() + 1;
@@ -106,10 +124,21 @@ fn values_keep_their_type_and_texts_get_the_one_that_is_declared() {
                 ("o", "{&quot;k&quot;: null}"),
             ],
         ),
-        echo("texts", &[("s", "{input:i}/{input:n}/{input:b}/{input:l}/{input:o}/{input:who?}")]),
+        echo(
+            "texts",
+            &[(
+                "s",
+                "{input:i}/{input:n}/{input:b}/{input:l}/{input:o}/{input:who?}",
+            )],
+        ),
         echo(
             "parts",
-            &[("i", "{input:o.deep.1}"), ("s", "{input:o.name}"), ("l", "{step:whole.l}"), ("n", "{step:whole.n}")],
+            &[
+                ("i", "{input:o.deep.1}"),
+                ("s", "{input:o.name}"),
+                ("l", "{step:whole.l}"),
+                ("n", "{step:whole.n}"),
+            ],
         ),
         echo(
             "lacking",
@@ -124,8 +153,25 @@ fn values_keep_their_type_and_texts_get_the_one_that_is_declared() {
     ]
     .concat();
     let project = with_inputs(directive("types", DISABLED, &all)(echoing()), "types").committed();
-    let inputs = ["--input", "i=3", "--input", "n=2.5", "--input", "b=false", "--input", "l=[1, {\"x\": 2}]"];
-    let ran = run(&project, "types", &[&inputs[..], &["--input", "o={\"deep\": [0, 9], \"name\": \"é\"}"]].concat());
+    let inputs = [
+        "--input",
+        "i=3",
+        "--input",
+        "n=2.5",
+        "--input",
+        "b=false",
+        "--input",
+        "l=[1, {\"x\": 2}]",
+    ];
+    let ran = run(
+        &project,
+        "types",
+        &[
+            &inputs[..],
+            &["--input", "o={\"deep\": [0, 9], \"name\": \"é\"}"],
+        ]
+        .concat(),
+    );
     assert_eq!(ran.code(), Some(0), "{ran}");
     let (list, object) = (json!([1, {"x": 2}]), json!({"deep": [0, 9], "name": "é"}));
     assert_eq!(
@@ -144,7 +190,8 @@ fn values_keep_their_type_and_texts_get_the_one_that_is_declared() {
 
 #[test]
 fn a_value_of_the_wrong_type_fails_its_step_before_anything_of_it_runs() {
-    let project = directive("wrong", AUTO, &echo("a", &[("i", "{input:who}")]))(echoing()).committed();
+    let project =
+        directive("wrong", AUTO, &echo("a", &[("i", "{input:who}")]))(echoing()).committed();
     let ran = run(&project, "wrong", &[]);
     assert_eq!(ran.code(), Some(1), "{ran}");
     assert_eq!(names(&ran), ["a failed"]);
@@ -184,34 +231,62 @@ fn a_value_that_is_not_there_points_at_its_placeholder() {
 
 #[test]
 fn an_error_in_a_sub_directive_an_output_or_a_hook_points_into_its_own_file() {
-    let bad = format!("{}{}", call("list", "list", "", ""), call("bad", "add", "", "{step:list.nope}"));
+    let bad = format!(
+        "{}{}",
+        call("list", "list", "", ""),
+        call("bad", "add", "", "{step:list.nope}")
+    );
     let outer = "<step name=\"sub\"><execute item_type=\"directive\" item_id=\"inner\"/></step>\n";
     let project = directive("inner", "", &bad)(directive("outer", AUTO, outer)(project()));
     let ran = run(&project.committed(), "outer", &[]);
-    assert!(message(&ran).contains("step `sub/bad`") && message(&ran).contains("`.ai/directives/inner.md:"), "{ran}");
+    assert!(
+        message(&ran).contains("step `sub/bad`")
+            && message(&ran).contains("`.ai/directives/inner.md:"),
+        "{ran}"
+    );
 
     let project = directive("outs", AUTO, &call("list", "list", "", ""))(self::project());
     let outputs = "</process><outputs><success>\nfine: {step:list.count}\nbad: {step:list.nope}</success></outputs>";
     let project = with(project, "outs", "</process>", outputs).committed();
     let ran = run(&project, "outs", &[]);
-    assert_eq!((ran.code(), code(&ran)), (Some(1), json!("UNDEFINED_NAME")), "{ran}");
-    assert!(message(&ran).ends_with(&place_of(&project, "outs", "{step:list.nope}")), "{ran}");
+    assert_eq!(
+        (ran.code(), code(&ran)),
+        (Some(1), json!("UNDEFINED_NAME")),
+        "{ran}"
+    );
+    assert!(
+        message(&ran).ends_with(&place_of(&project, "outs", "{step:list.nope}")),
+        "{ran}"
+    );
 
     let hooks = "<hooks><hook><when>step == 'list' and phase == 'after'</when><directive>note</directive>\
                  <inputs><who>{step:list.nope}</who></inputs></hook></hooks>";
     let note = directive("note", "", &call("note", "add", "", "x"));
-    let project = note(directive("hooked", &format!("{AUTO}{hooks}"), &call("list", "list", "", ""))(self::project()))
-        .committed();
+    let project = note(directive(
+        "hooked",
+        &format!("{AUTO}{hooks}"),
+        &call("list", "list", "", ""),
+    )(self::project()))
+    .committed();
     let ran = run(&project, "hooked", &[]);
     assert_eq!(ran.code(), Some(1), "{ran}");
     assert!(message(&ran).contains("hook `note`"), "{ran}");
-    assert!(message(&ran).ends_with(&place_of(&project, "hooked", "{step:list.nope}")), "{ran}");
+    assert!(
+        message(&ran).ends_with(&place_of(&project, "hooked", "{step:list.nope}")),
+        "{ran}"
+    );
 }
 
 #[test]
 fn variables_of_the_environment_need_a_grant_of_every_caller() {
-    let env =
-        |project: TestProject, name: &str| with(project, name, "<permissions>", "<permissions><env vars=\"MY_WORD\"/>");
+    let env = |project: TestProject, name: &str| {
+        with(
+            project,
+            name,
+            "<permissions>",
+            "<permissions><env vars=\"MY_WORD\"/>",
+        )
+    };
     let sub = "<step name=\"sub\"><execute item_type=\"directive\" item_id=\"inner\"/></step>\n";
     let inner = directive("inner", "", &call("a", "add", "", "{env:MY_WORD}"));
     let fresh = || inner(directive("outer", AUTO, sub)(project()));
@@ -225,33 +300,68 @@ fn variables_of_the_environment_need_a_grant_of_every_caller() {
         let project = project.variable("MY_WORD", "a b").committed();
         let ran = run(&project, name, &["--checkpoint", "auto"]);
         assert_eq!(ran.code(), Some(wanted), "{name} {ran}");
-        let text = if wanted == 0 { "first\na b\n" } else { "first\n" };
+        let text = if wanted == 0 {
+            "first\na b\n"
+        } else {
+            "first\n"
+        };
         assert_eq!(project.read("out.txt"), text, "{ran}");
         if wanted == 3 {
-            assert_eq!((code(&ran), &summary(&ran)["status"]), (json!("PERMISSION_DENIED"), &json!("denied")), "{ran}");
+            assert_eq!(
+                (code(&ran), &summary(&ran)["status"]),
+                (json!("PERMISSION_DENIED"), &json!("denied")),
+                "{ran}"
+            );
             assert!(ran.stdout().contains("MY_WORD"), "{ran}");
         }
         assert_sound(&project);
     }
     let unset = env(fresh(), "inner").committed();
     let ran = run(&unset, "inner", &[]);
-    assert_eq!((ran.code(), code(&ran)), (Some(1), json!("ENVIRONMENT_MISSING")), "{ran}");
-    for attribute in ["when=\"{env:MY_WORD} == 'x'\"", "foreach=\"[&quot;{env:MY_WORD}&quot;]\""] {
-        let project =
-            directive("asks", AUTO, &call("a", "add", attribute, "x"))(project()).variable("MY_WORD", "x").committed();
+    assert_eq!(
+        (ran.code(), code(&ran)),
+        (Some(1), json!("ENVIRONMENT_MISSING")),
+        "{ran}"
+    );
+    for attribute in [
+        "when=\"{env:MY_WORD} == 'x'\"",
+        "foreach=\"[&quot;{env:MY_WORD}&quot;]\"",
+    ] {
+        let project = directive("asks", AUTO, &call("a", "add", attribute, "x"))(project())
+            .variable("MY_WORD", "x")
+            .committed();
         let ran = run(&project, "asks", &[]);
-        assert_eq!((ran.code(), code(&ran)), (Some(3), json!("PERMISSION_DENIED")), "{attribute} {ran}");
+        assert_eq!(
+            (ran.code(), code(&ran)),
+            (Some(3), json!("PERMISSION_DENIED")),
+            "{attribute} {ran}"
+        );
     }
 }
 
 #[test]
 fn any_text_reaches_a_tool_as_it_is() {
-    let project = directive("texts", DISABLED, &echo("a", &[("s", "{input:who}")]))(echoing()).committed();
-    for text in
-        ["two\nlines\r\n", "'\"`$(touch hacked)\\", "<b>&amp;</b> ]]>", "ünï \u{1f600} \u{202e}x", "", "{run:id}", " "]
-    {
-        std::fs::write(project.home().join("in.json"), json!({"who": text}).to_string()).expect("a file");
-        let file = project.home().join("in.json").to_string_lossy().into_owned();
+    let project =
+        directive("texts", DISABLED, &echo("a", &[("s", "{input:who}")]))(echoing()).committed();
+    for text in [
+        "two\nlines\r\n",
+        "'\"`$(touch hacked)\\",
+        "<b>&amp;</b> ]]>",
+        "ünï \u{1f600} \u{202e}x",
+        "",
+        "{run:id}",
+        " ",
+    ] {
+        std::fs::write(
+            project.home().join("in.json"),
+            json!({"who": text}).to_string(),
+        )
+        .expect("a file");
+        let file = project
+            .home()
+            .join("in.json")
+            .to_string_lossy()
+            .into_owned();
         let ran = run(&project, "texts", &["--inputs", &file]);
         assert_eq!(ran.code(), Some(0), "{text:?} {ran}");
         assert_eq!(answers(&ran), [json!({"s": text})], "{ran}");
@@ -261,10 +371,19 @@ fn any_text_reaches_a_tool_as_it_is() {
 
 #[test]
 fn a_text_of_a_megabyte_and_one_with_a_nul_end_in_a_result_or_a_clear_failure() {
-    let project = directive("texts", AUTO, &echo("a", &[("s", "{input:who}")]))(echoing()).committed();
+    let project =
+        directive("texts", AUTO, &echo("a", &[("s", "{input:who}")]))(echoing()).committed();
     for text in ["x".repeat(1 << 20), "nul \0 here".to_owned()] {
-        std::fs::write(project.home().join("in.json"), json!({"who": text}).to_string()).expect("a file");
-        let file = project.home().join("in.json").to_string_lossy().into_owned();
+        std::fs::write(
+            project.home().join("in.json"),
+            json!({"who": text}).to_string(),
+        )
+        .expect("a file");
+        let file = project
+            .home()
+            .join("in.json")
+            .to_string_lossy()
+            .into_owned();
         let ran = run(&project, "texts", &["--inputs", &file]);
         let shown: String = ran.to_string().chars().take(2000).collect();
         assert!(matches!(ran.code(), Some(0..=2)), "{shown}");
@@ -278,13 +397,17 @@ fn a_text_of_a_megabyte_and_one_with_a_nul_end_in_a_result_or_a_clear_failure() 
 
 #[test]
 fn odd_names_of_steps_and_inputs_work() {
-    let hooks =
-        "<hooks><hook><when>phase == 'after' and step == 'a/b[1]'</when><directive>note</directive></hook></hooks>";
+    let hooks = "<hooks><hook><when>phase == 'after' and step == 'a/b[1]'</when><directive>note</directive></hook></hooks>";
     let all = format!(
         "{}{}{}",
         call("a/b[1]", "add", "", "odd"),
         call("größe", "list", "", ""),
-        call("日本", "add", "foreach=\"{step:größe.names}\" as=\"élément\"", "{input:élément}")
+        call(
+            "日本",
+            "add",
+            "foreach=\"{step:größe.names}\" as=\"élément\"",
+            "{input:élément}"
+        )
     );
     let note = directive("note", "", &call("note", "add", "", "hook"));
     let project = note(directive("odd", &format!("{AUTO}{hooks}"), &all)(project())).committed();
@@ -292,21 +415,44 @@ fn odd_names_of_steps_and_inputs_work() {
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(project.read("out.txt"), "first\nodd\nhook\na\nb\nc\n");
     let told: Vec<String> = steps(&ran).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(told, ["a/b[1]", "hook:note/note", "größe", "日本[0]", "日本[1]", "日本[2]"]);
+    assert_eq!(
+        told,
+        [
+            "a/b[1]",
+            "hook:note/note",
+            "größe",
+            "日本[0]",
+            "日本[1]",
+            "日本[2]"
+        ]
+    );
     assert_sound(&project);
 }
 
 #[test]
 fn a_loop_over_a_thousand_elements_keeps_their_order() {
     let many: Vec<usize> = (0..1000).collect();
-    let each = call("each", "add", "foreach=\"{input:l}\" as=\"x\" when=\"{input:x} in [0, 500, 999]\"", "n{input:x}");
+    let each = call(
+        "each",
+        "add",
+        "foreach=\"{input:l}\" as=\"x\" when=\"{input:x} in [0, 500, 999]\"",
+        "n{input:x}",
+    );
     let told = call("told", "add", "", "{step:each.500.lines} {step:each.1}");
-    let project = with_inputs(directive("many", AUTO, &format!("{each}{told}"))(project()), "many").committed();
+    let project = with_inputs(
+        directive("many", AUTO, &format!("{each}{told}"))(project()),
+        "many",
+    )
+    .committed();
     let ran = run(&project, "many", &["--input", &format!("l={many:?}")]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(project.read("out.txt"), "first\nn0\nn500\nn999\n3 \n");
     // The newest thousand are listed.
-    assert_eq!((steps(&ran).len(), &summary(&ran)["steps_omitted"]), (1000, &json!(1)), "{ran}");
+    assert_eq!(
+        (steps(&ran).len(), &summary(&ran)["steps_omitted"]),
+        (1000, &json!(1)),
+        "{ran}"
+    );
     assert_sound(&project);
 }
 
@@ -315,7 +461,12 @@ fn loops_inside_each_other_run_through_sub_directives() {
     let inner = directive(
         "inner",
         "",
-        &call("each", "add", "foreach=\"[&quot;x&quot;, &quot;y&quot;]\" as=\"b\"", "{input:who}{input:b}"),
+        &call(
+            "each",
+            "add",
+            "foreach=\"[&quot;x&quot;, &quot;y&quot;]\" as=\"b\"",
+            "{input:who}{input:b}",
+        ),
     );
     let sub = "<step name=\"sub\" foreach=\"[1, 2]\" as=\"a\"><execute item_type=\"directive\" item_id=\"inner\">\
                <param name=\"who\" value=\"n{input:a}\"/></execute></step>\n";
@@ -324,7 +475,15 @@ fn loops_inside_each_other_run_through_sub_directives() {
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(project.read("out.txt"), "first\nn1x\nn1y\nn2x\nn2y\n");
     let told: Vec<String> = steps(&ran).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(told, ["sub[0]/each[0]", "sub[0]/each[1]", "sub[1]/each[0]", "sub[1]/each[1]"]);
+    assert_eq!(
+        told,
+        [
+            "sub[0]/each[0]",
+            "sub[0]/each[1]",
+            "sub[1]/each[0]",
+            "sub[1]/each[1]"
+        ]
+    );
     assert_sound(&project);
 }
 
@@ -338,9 +497,14 @@ fn a_directive_that_calls_itself_ends_when_its_condition_fails_or_it_is_too_deep
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(project.read("out.txt"), "first\nworld\nstop\n");
     assert_sound(&project);
-    let project = directive("loop", AUTO, &all.replace("NEXT", "{input:who}"))(self::project()).committed();
+    let project =
+        directive("loop", AUTO, &all.replace("NEXT", "{input:who}"))(self::project()).committed();
     let ran = run(&project, "loop", &[]);
-    assert_eq!((ran.code(), code(&ran)), (Some(1), json!("TOO_DEEP")), "{ran}");
+    assert_eq!(
+        (ran.code(), code(&ran)),
+        (Some(1), json!("TOO_DEEP")),
+        "{ran}"
+    );
     assert_eq!(project.read("out.txt").lines().count(), 17);
     assert_sound(&project);
 }
@@ -350,7 +514,11 @@ fn results_of_the_same_name_do_not_mix() {
     let inner = directive(
         "inner",
         "",
-        &format!("{}{}", call("same", "add", "", "inner"), call("told", "add", "", "now {step:same.lines}")),
+        &format!(
+            "{}{}",
+            call("same", "add", "", "inner"),
+            call("told", "add", "", "now {step:same.lines}")
+        ),
     );
     let all = format!(
         "{}<step name=\"sub\"><execute item_type=\"directive\" item_id=\"inner\"/></step>\n{}",
@@ -376,19 +544,35 @@ fn hooks_see_every_moment_in_order_and_never_themselves() {
         )
     };
     // The hook's own directive has a hook that would run for ever.
-    let hooks = format!("<hooks>{}{}{}</hooks>", hook("before"), hook("after"), hook("error"));
+    let hooks = format!(
+        "<hooks>{}{}{}</hooks>",
+        hook("before"),
+        hook("after"),
+        hook("error")
+    );
     let note = directive("note", &hooks, &call("note", "add", "", "{input:who}"));
     let all = format!(
         "{}{}",
         call("each", "add", "foreach=\"[1, 2]\"", "each"),
         call("bad", "fail", "on_failure=\"rollback\" retry=\"1\"", "")
     );
-    let project = note(directive("hooked", &format!("{AUTO}{hooks}"), &all)(project())).committed();
+    let project = note(directive("hooked", &format!("{AUTO}{hooks}"), &all)(
+        project(),
+    ))
+    .committed();
     let ran = run(&project, "hooked", &[]);
     assert_eq!(ran.code(), Some(1), "{ran}");
     assert_eq!(code(&ran), "TOOL_FAILED");
     let wanted = "first before each after before each after before error before error";
-    assert_eq!(project.read("out.txt").split_whitespace().collect::<Vec<_>>().join(" "), wanted, "{ran}");
+    assert_eq!(
+        project
+            .read("out.txt")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" "),
+        wanted,
+        "{ran}"
+    );
     assert_sound(&project);
 }
 
@@ -397,9 +581,19 @@ fn a_hook_that_fails_stops_its_directive_but_not_the_handling_of_an_error() {
     for (phase, wanted) in [
         ("before", vec!["hook:note/note failed"]),
         ("after", vec!["a succeeded", "hook:note/note failed"]),
-        ("error", vec!["a succeeded", "bad failed", "hook:note/note failed", "end succeeded"]),
+        (
+            "error",
+            vec![
+                "a succeeded",
+                "bad failed",
+                "hook:note/note failed",
+                "end succeeded",
+            ],
+        ),
     ] {
-        let hooks = format!("<hooks><hook><when>phase == '{phase}'</when><directive>note</directive></hook></hooks>");
+        let hooks = format!(
+            "<hooks><hook><when>phase == '{phase}'</when><directive>note</directive></hook></hooks>"
+        );
         let note = directive("note", "", &call("note", "fail", "", ""));
         let all = format!(
             "{}{}{}",
@@ -407,35 +601,62 @@ fn a_hook_that_fails_stops_its_directive_but_not_the_handling_of_an_error() {
             call("bad", "fail", "on_failure=\"continue\"", ""),
             call("end", "list", "", "")
         );
-        let project = note(directive("hooked", &format!("{AUTO}{hooks}"), &all)(project())).committed();
+        let project = note(directive("hooked", &format!("{AUTO}{hooks}"), &all)(
+            project(),
+        ))
+        .committed();
         let ran = run(&project, "hooked", &[]);
         assert_eq!(names(&ran), wanted, "{phase} {ran}");
-        assert_eq!(ran.code(), Some(i32::from(phase != "error")), "{phase} {ran}");
+        assert_eq!(
+            ran.code(),
+            Some(i32::from(phase != "error")),
+            "{phase} {ran}"
+        );
         assert_sound(&project);
     }
 }
 
 #[test]
 fn limits_count_through_sub_directives() {
-    let inner =
-        directive("inner", "<limits><steps>2</steps></limits>", &call("x", "add", "foreach=\"[1, 2, 3]\"", "x"));
-    let sub =
-        "<step name=\"sub\" on_failure=\"continue\"><execute item_type=\"directive\" item_id=\"inner\"/></step>\n";
-    let project =
-        inner(directive("outer", AUTO, &format!("{}{sub}{}", call("a", "add", "", "a"), call("b", "add", "", "b")))(
-            project(),
-        ))
-        .committed();
+    let inner = directive(
+        "inner",
+        "<limits><steps>2</steps></limits>",
+        &call("x", "add", "foreach=\"[1, 2, 3]\"", "x"),
+    );
+    let sub = "<step name=\"sub\" on_failure=\"continue\"><execute item_type=\"directive\" item_id=\"inner\"/></step>\n";
+    let project = inner(directive(
+        "outer",
+        AUTO,
+        &format!(
+            "{}{sub}{}",
+            call("a", "add", "", "a"),
+            call("b", "add", "", "b")
+        ),
+    )(project()))
+    .committed();
     let ran = run(&project, "outer", &[]);
-    assert_eq!((ran.code(), code(&ran)), (Some(1), json!("LIMIT_REACHED")), "{ran}");
+    assert_eq!(
+        (ran.code(), code(&ran)),
+        (Some(1), json!("LIMIT_REACHED")),
+        "{ran}"
+    );
     assert_eq!(project.read("out.txt"), "first\na\nx\nx\n", "{ran}");
     let project = with(project, "inner", "<limits><steps>2</steps></limits>", "");
-    let project = with(project, "outer", AUTO, &format!("{AUTO}<limits><tool_calls>3</tool_calls></limits>"));
+    let project = with(
+        project,
+        "outer",
+        AUTO,
+        &format!("{AUTO}<limits><tool_calls>3</tool_calls></limits>"),
+    );
     project.bash(
         "git checkout -q out.txt; git add --all; git commit -qm more; echo first > out.txt; git commit -qam again",
     );
     let ran = run(&project, "outer", &[]);
-    assert_eq!((ran.code(), code(&ran)), (Some(1), json!("LIMIT_REACHED")), "{ran}");
+    assert_eq!(
+        (ran.code(), code(&ran)),
+        (Some(1), json!("LIMIT_REACHED")),
+        "{ran}"
+    );
     assert_eq!(project.read("out.txt"), "first\na\nx\nx\n", "{ran}");
     assert_sound(&project);
 }
@@ -443,11 +664,18 @@ fn limits_count_through_sub_directives() {
 #[test]
 fn directives_inside_a_directive_have_limits() {
     let sub = |name: &str, more: &str, id: &str| {
-        format!("<step name=\"{name}\" {more}><execute item_type=\"directive\" item_id=\"{id}\"/></step>\n")
+        format!(
+            "<step name=\"{name}\" {more}><execute item_type=\"directive\" item_id=\"{id}\"/></step>\n"
+        )
     };
     let add = |text: &str| call("add", "add", "", text);
-    let all = format!("{}{}", sub("one", "on_failure=\"continue\"", "middle"), sub("two", "", "middle"));
-    let hook = "<hooks><hook><when>phase == 'before'</when><directive>leaf</directive></hook></hooks>";
+    let all = format!(
+        "{}{}",
+        sub("one", "on_failure=\"continue\"", "middle"),
+        sub("two", "", "middle")
+    );
+    let hook =
+        "<hooks><hook><when>phase == 'before'</when><directive>leaf</directive></hook></hooks>";
     for (limits, hooks, text, is_over) in [
         ("<depth>2</depth><spawns>4</spawns>", "", "m l m l ", false),
         ("<depth>1</depth>", "", "m ", true),
@@ -458,11 +686,19 @@ fn directives_inside_a_directive_have_limits() {
         ("<depth>0</depth>", hook, "", true),
     ] {
         let project = directive("leaf", "", &add("l"))(project());
-        let project = directive("middle", "", &format!("{}{}", add("m"), sub("deep", "", "leaf")))(project);
+        let project = directive(
+            "middle",
+            "",
+            &format!("{}{}", add("m"), sub("deep", "", "leaf")),
+        )(project);
         let metadata = format!("{AUTO}<limits>{limits}</limits>{hooks}");
         let project = directive("outer", &metadata, &all)(project).committed();
         let ran = run(&project, "outer", &[]);
-        assert_eq!(project.read("out.txt").replace('\n', " "), format!("first {text}"), "{limits} {ran}");
+        assert_eq!(
+            project.read("out.txt").replace('\n', " "),
+            format!("first {text}"),
+            "{limits} {ran}"
+        );
         assert_eq!(ran.code(), Some(i32::from(is_over)), "{limits} {ran}");
         if is_over {
             assert_eq!(code(&ran), json!("LIMIT_REACHED"), "{limits} {ran}");
@@ -477,23 +713,44 @@ fn directives_inside_a_directive_have_limits() {
     let ran = run(&project, "outer", &[]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     let ran = run(&project, "hooked", &[]);
-    assert_eq!((ran.code(), code(&ran)), (Some(1), json!("LIMIT_REACHED")), "{ran}");
+    assert_eq!(
+        (ran.code(), code(&ran)),
+        (Some(1), json!("LIMIT_REACHED")),
+        "{ran}"
+    );
     assert_eq!(project.read("out.txt"), "first\n");
 }
 
 #[test]
 fn limits_that_are_not_enforced_are_reported() {
-    let limits =
-        format!("{AUTO}<limits><spend currency=\"EUR\">3</spend><steps>9</steps><tokens>100</tokens></limits>");
-    let inner = directive("inner", "<limits><turns>3</turns></limits>", &call("a", "add", "", "a"));
+    let limits = format!(
+        "{AUTO}<limits><spend currency=\"EUR\">3</spend><steps>9</steps><tokens>100</tokens></limits>"
+    );
+    let inner = directive(
+        "inner",
+        "<limits><turns>3</turns></limits>",
+        &call("a", "add", "", "a"),
+    );
     let sub = "<step name=\"sub\"><execute item_type=\"directive\" item_id=\"inner\"/></step>";
     let project = inner(directive("outer", &limits, sub)(project())).committed();
-    for arguments in [&["run", "outer", "--dry-run"][..], &["run", "outer"], &["run", "outer", "--worktree"]] {
+    for arguments in [
+        &["run", "outer", "--dry-run"][..],
+        &["run", "outer"],
+        &["run", "outer", "--worktree"],
+    ] {
         let ran = project.piton(arguments);
         assert_eq!(ran.code(), Some(0), "{ran}");
         let told = ran.stderr();
-        assert!(told.contains("directive `outer` limits `spend`, `tokens`, which piton does not measure"), "{ran}");
-        assert!(told.contains("directive `inner` limits `turns`, which piton does not measure"), "{ran}");
+        assert!(
+            told.contains(
+                "directive `outer` limits `spend`, `tokens`, which piton does not measure"
+            ),
+            "{ran}"
+        );
+        assert!(
+            told.contains("directive `inner` limits `turns`, which piton does not measure"),
+            "{ran}"
+        );
     }
 }
 
@@ -502,9 +759,13 @@ fn time_that_a_run_waits_does_not_count() {
     let prose = "<step name=\"write\"><action>Write.</action></step>\n";
     let metadata = format!("{AUTO}<limits><duration_seconds>50</duration_seconds></limits>");
     // The clock of this project advances by a minute per command.
-    let project = directive("waits", &metadata, &format!("{prose}{}", call("a", "add", "", "a")))(project())
-        .committed()
-        .ticking();
+    let project = directive(
+        "waits",
+        &metadata,
+        &format!("{prose}{}", call("a", "add", "", "a")),
+    )(project())
+    .committed()
+    .ticking();
     assert_eq!(run(&project, "waits", &[]).code(), Some(4));
     let ran = project.piton(["resume", "--format", "json"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
@@ -514,7 +775,11 @@ fn time_that_a_run_waits_does_not_count() {
 #[test]
 fn attempts_limits_of_time_and_loops_work_together() {
     let slow = "case $PITON_PARAM_TEXT in b) echo half >> half.txt; sleep 600;; *) echo \"$PITON_PARAM_TEXT\" >> out.txt;; esac";
-    let project = project().tool("slow", "parameters:\n  - {name: text, type: string}\n", slow);
+    let project = project().tool(
+        "slow",
+        "parameters:\n  - {name: text, type: string}\n",
+        slow,
+    );
     let each = call(
         "each",
         "slow",
@@ -528,7 +793,13 @@ fn attempts_limits_of_time_and_loops_work_together() {
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(
         names(&ran),
-        ["each[0] succeeded", "each[1] failed", "each[1] failed", "each[2] succeeded", "told succeeded"]
+        [
+            "each[0] succeeded",
+            "each[1] failed",
+            "each[1] failed",
+            "each[2] succeeded",
+            "told succeeded"
+        ]
     );
     // The first attempt was rolled back; the last one keeps its changes because of `continue`.
     assert_eq!(project.read("out.txt"), "first\na\nc\nTIMED_OUT\n");
@@ -540,23 +811,52 @@ fn attempts_limits_of_time_and_loops_work_together() {
 fn policies_hold_for_every_kind_of_step() {
     let inner = || directive("inner", "", &call("bad", "fail", "", ""));
     let kinds = [
-        ("sub", "<execute item_type=\"directive\" item_id=\"inner\"/>", "sub/bad failed"),
-        ("keep", "<checkpoint operation=\"keep {step:list.nope}\"/>", "keep failed"),
-        ("load", "<load item_type=\"tool\" item_id=\"nowhere\"/>", "load failed"),
+        (
+            "sub",
+            "<execute item_type=\"directive\" item_id=\"inner\"/>",
+            "sub/bad failed",
+        ),
+        (
+            "keep",
+            "<checkpoint operation=\"keep {step:list.nope}\"/>",
+            "keep failed",
+        ),
+        (
+            "load",
+            "<load item_type=\"tool\" item_id=\"nowhere\"/>",
+            "load failed",
+        ),
     ];
     for (name, body, failed) in kinds {
-        for (policy, goes_on) in [("rollback", false), ("keep", false), ("continue", true), ("abort", false)] {
+        for (policy, goes_on) in [
+            ("rollback", false),
+            ("keep", false),
+            ("continue", true),
+            ("abort", false),
+        ] {
             let step = format!("<step name=\"{name}\" on_failure=\"{policy}\">{body}</step>\n");
-            let all = format!("{}{step}{}", call("list", "list", "", ""), call("end", "list", "", ""));
+            let all = format!(
+                "{}{step}{}",
+                call("list", "list", "", ""),
+                call("end", "list", "", "")
+            );
             let project = inner()(directive("outer", AUTO, &all)(project())).committed();
             dirty(&project);
             let ran = run(&project, "outer", &[]);
             let mut wanted = vec!["list succeeded", failed];
             wanted.extend(goes_on.then_some("end succeeded"));
             assert_eq!(names(&ran), wanted, "{name} {policy} {ran}");
-            assert_eq!(ran.code(), Some(i32::from(!goes_on)), "{name} {policy} {ran}");
+            assert_eq!(
+                ran.code(),
+                Some(i32::from(!goes_on)),
+                "{name} {policy} {ran}"
+            );
             let is_kept = name == "sub" && policy == "keep";
-            assert_eq!(project.read("out.txt"), if is_kept { "spoiled\n" } else { "first\n" }, "{name} {policy} {ran}");
+            assert_eq!(
+                project.read("out.txt"),
+                if is_kept { "spoiled\n" } else { "first\n" },
+                "{name} {policy} {ran}"
+            );
             assert_unharmed(&project);
         }
     }
@@ -568,7 +868,12 @@ fn a_rejection_follows_the_failure_policy() {
         let gate = format!(
             "<step name=\"look\" on_failure=\"{policy}\"><checkpoint type=\"decision\">Fine?</checkpoint></step>\n"
         );
-        let project = directive("asks", AUTO, &format!("{gate}{}", call("end", "list", "", "")))(project()).committed();
+        let project = directive(
+            "asks",
+            AUTO,
+            &format!("{gate}{}", call("end", "list", "", "")),
+        )(project())
+        .committed();
         assert_eq!(run(&project, "asks", &[]).code(), Some(4));
         let ran = project.piton(["reject", "--format", "json"]);
         assert_eq!(ran.code(), Some(wanted), "{policy} {ran}");
@@ -579,14 +884,28 @@ fn a_rejection_follows_the_failure_policy() {
 
 #[test]
 fn what_a_failed_run_can_still_return_it_returns() {
-    let project =
-        directive("outs", AUTO, &format!("{}{}", call("list", "list", "", ""), call("bad", "fail", "", "")))(project());
+    let project = directive(
+        "outs",
+        AUTO,
+        &format!(
+            "{}{}",
+            call("list", "list", "", ""),
+            call("bad", "fail", "", "")
+        ),
+    )(project());
     let outputs = "</process><outputs><success>never: {step:bad.x}</success><failure>\ncount: {step:list.count}\n\
                    lost: {step:bad.reason}\nwho: {input:who}</failure></outputs>";
     let project = with(project, "outs", "</process>", outputs).committed();
     let ran = run(&project, "outs", &[]);
-    assert_eq!((ran.code(), code(&ran)), (Some(1), json!("TOOL_FAILED")), "{ran}");
-    assert_eq!(summary(&ran)["outputs"], json!({"count": 3, "who": "world"}));
+    assert_eq!(
+        (ran.code(), code(&ran)),
+        (Some(1), json!("TOOL_FAILED")),
+        "{ran}"
+    );
+    assert_eq!(
+        summary(&ran)["outputs"],
+        json!({"count": 3, "who": "world"})
+    );
     assert_sound(&project);
 }
 
@@ -599,13 +918,25 @@ fn a_directive_without_permissions_can_do_nothing() {
         let given = text.get(start..end).expect("permissions").to_owned();
         with(project, name, &given, "")
     };
-    let project = bare(directive("bare", AUTO, &call("a", "add", "", "a"))(project()), "bare").committed();
+    let project = bare(
+        directive("bare", AUTO, &call("a", "add", "", "a"))(project()),
+        "bare",
+    )
+    .committed();
     let ran = run(&project, "bare", &[]);
-    assert_eq!((ran.code(), code(&ran)), (Some(3), json!("PERMISSION_DENIED")), "{ran}");
+    assert_eq!(
+        (ran.code(), code(&ran)),
+        (Some(3), json!("PERMISSION_DENIED")),
+        "{ran}"
+    );
     let sign = "<step name=\"s\"><sign item_id=\"add\"/></step>\n";
     let project = bare(directive("signs", AUTO, sign)(project), "signs");
     let ran = run(&project, "signs", &[]);
-    assert_eq!((ran.code(), code(&ran)), (Some(3), json!("WRITE_DENIED")), "{ran}");
+    assert_eq!(
+        (ran.code(), code(&ran)),
+        (Some(3), json!("WRITE_DENIED")),
+        "{ran}"
+    );
     let prose = "<step name=\"write\"><action>Write.</action></step>\n";
     let project = bare(directive("words", AUTO, prose)(project), "words");
     assert_eq!(run(&project, "words", &[]).code(), Some(4));
@@ -620,10 +951,14 @@ fn a_directive_without_permissions_can_do_nothing() {
 
 #[test]
 fn three_callers_allow_only_what_all_of_them_allow() {
-    let sub =
-        |next: &str| format!("<step name=\"{next}\"><execute item_type=\"directive\" item_id=\"{next}\"/></step>\n");
+    let sub = |next: &str| {
+        format!(
+            "<step name=\"{next}\"><execute item_type=\"directive\" item_id=\"{next}\"/></step>\n"
+        )
+    };
     let fresh = || {
-        let project = directive("one", AUTO, &sub("two"))(directive("two", "", &sub("three"))(project()));
+        let project =
+            directive("one", AUTO, &sub("two"))(directive("two", "", &sub("three"))(project()));
         directive("three", "", &call("a", "add", "", "a"))(project)
     };
     for (name, from, to, wanted) in [
@@ -632,16 +967,33 @@ fn three_callers_allow_only_what_all_of_them_allow() {
         ("two", "id=\"*\"", "id=\"list\"", 3),
         ("three", "id=\"*\"", "id=\"list\"", 3),
         ("two", "path=\"**\"", "path=\"docs/**\"", 3),
-        ("one", "<permissions>", "<permissions><deny><execute resource=\"tool\" id=\"add\"/></deny>", 3),
-        ("two", "</permissions>", "<deny><write resource=\"filesystem\" path=\"out.txt\"/></deny></permissions>", 3),
+        (
+            "one",
+            "<permissions>",
+            "<permissions><deny><execute resource=\"tool\" id=\"add\"/></deny>",
+            3,
+        ),
+        (
+            "two",
+            "</permissions>",
+            "<deny><write resource=\"filesystem\" path=\"out.txt\"/></deny></permissions>",
+            3,
+        ),
     ] {
         let project = with(fresh(), name, from, to).committed();
         dirty(&project);
         let ran = run(&project, "one", &[]);
         assert_eq!(ran.code(), Some(wanted), "{name} {to} {ran}");
-        assert_eq!(project.read("out.txt"), if wanted == 0 { "first\na\n" } else { "first\n" }, "{ran}");
+        assert_eq!(
+            project.read("out.txt"),
+            if wanted == 0 { "first\na\n" } else { "first\n" },
+            "{ran}"
+        );
         if wanted == 3 {
-            assert!(ran.stdout().contains(&format!("`{name}`")), "{name} is not named: {ran}");
+            assert!(
+                ran.stdout().contains(&format!("`{name}`")),
+                "{name} is not named: {ran}"
+            );
         }
         assert_unharmed(&project);
     }
@@ -649,10 +1001,60 @@ fn three_callers_allow_only_what_all_of_them_allow() {
 
 #[test]
 fn quoted_text_beside_an_action_is_not_filled_in() {
-    let prose = "<step name=\"write\"><action>Use this for {input:who}.</action><template>Dear {input:name}, {step:nobody.x}</template></step>\n";
+    let prose = "<step name=\"write\"><action>Use this for {input:who}.</action><template>Dear {input:name}, {step:missing.x}</template></step>\n";
     let project = directive("words", AUTO, prose)(project()).committed();
     let ran = project.piton(["run", "words"]);
     assert_eq!(ran.code(), Some(4), "{ran}");
     assert!(ran.stderr().contains("Use this for world."), "{ran}");
-    assert!(ran.stderr().contains("Dear {input:name}, {step:nobody.x}"), "{ran}");
+    assert!(
+        ran.stderr().contains("Dear {input:name}, {step:missing.x}"),
+        "{ran}"
+    );
+}
+
+#[test]
+fn variables_of_the_environment_are_redacted_wherever_a_run_is_recorded() {
+    let token = "tok-5f3b9/x?1 y";
+    let text = "parameters:\n  - {name: text, type: string}\n";
+    let echo = "echo note >> out.txt; echo \"$PITON_PARAM_TEXT\"; printf %s \"$PITON_PARAM_TEXT\" | base64; \
+                printf %s \"$PITON_PARAM_TEXT\" | od -An -tx1 | tr -d ' \\n'";
+    let steps = [
+        call("say", "say", "", "{env:TOKEN}"),
+        "<step name=\"keep\"><checkpoint operation=\"use {env:TOKEN}\"/></step>\n".to_owned(),
+        call("raise", "raise", "on_failure=\"continue\"", "{env:TOKEN}"),
+    ];
+    let project = directive("told", "", &steps.concat())(project().tool("say", text, echo).tool(
+        "raise",
+        text,
+        "echo \"bad $PITON_PARAM_TEXT\" >&2; exit 3",
+    ));
+    let project = with(
+        project,
+        "told",
+        "<permissions>",
+        "<permissions><env vars=\"TOKEN\"/>",
+    );
+    let project = project.variable("TOKEN", token).committed();
+    let ran = run(&project, "told", &[]);
+    assert_eq!(super::subjects(&project), ["chore: use ***"], "{ran}");
+    let log = project.piton([
+        "show",
+        &format!("{}/1", summary(&ran)["run_id"].as_str().expect("a run")),
+    ]);
+    let recorded = project.bash(
+        "cat .ai/outputs/tools/*/*.json .git/piton/runs/*/*.jsonl; git log --all --format=%B; \
+         for ref in $(git for-each-ref --format='%(refname)' refs/piton); do git log -p $ref; done",
+    );
+    assert!(recorded.contains("***"), "{recorded}");
+    let base64 = project
+        .bash(&format!("printf %s '{token}' | base64"))
+        .trim()
+        .to_owned();
+    let hex = project.bash(&format!("printf %s '{token}' | od -An -tx1 | tr -d ' \\n'"));
+    for secret in [token, &base64, &hex, "tok-5f3b9"] {
+        // Not stderr: there the person sees what the tool writes, as it writes it.
+        for text in [&recorded, &ran.stdout(), &log.stdout()] {
+            assert!(!text.contains(secret), "{secret}: {text}");
+        }
+    }
 }

@@ -28,23 +28,40 @@ pub(crate) struct Session {
     pub(crate) seen: String,
 }
 
-pub(crate) fn at_a_terminal(project: &TestProject, talk: &serde_json::Value, arguments: &[&str]) -> Session {
+pub(crate) fn at_a_terminal(
+    project: &TestProject,
+    talk: &serde_json::Value,
+    arguments: &[&str],
+) -> Session {
     let talk = talk.to_string();
     let mut command = project.command_under("python3", ["-I", "-c", TERMINAL, &talk]);
     let output = command.args(arguments).output().expect("python3 starts");
-    Session { status: output.status.code(), seen: String::from_utf8(output.stdout).expect("UTF-8") }
+    Session {
+        status: output.status.code(),
+        seen: String::from_utf8(output.stdout).expect("UTF-8"),
+    }
 }
 
 impl Session {
     /// The final screen content, without colours and times.
     fn screen(&self) -> String {
-        let text = regex(r"\x1b\[[0-9;]*m").replace_all(&self.seen, "").replace("\r\n", "\n");
-        let lines = text.split('\n').map(|line| line.rsplit("\r\x1b[2K").next().unwrap_or_default());
+        let text = regex(r"\x1b\[[0-9;]*m")
+            .replace_all(&self.seen, "")
+            .replace("\r\n", "\n");
+        let lines = text
+            .split('\n')
+            .map(|line| line.rsplit("\r\x1b[2K").next().unwrap_or_default());
         let text = lines.collect::<Vec<_>>().join("\n");
         assert!(!text.contains(['\r', '\x1b']), "{:?}", self.seen);
-        let text = regex(r"\b[0-9a-f]{10}\b").replace_all(&text, "[SHA]").into_owned();
-        let text = regex(r"\b\w{26}\b").replace_all(&text, "[RUN]").into_owned();
-        regex(r"\b\d+\.\d s\b").replace_all(&text, "[TIME]").into_owned()
+        let text = regex(r"\b[0-9a-f]{10}\b")
+            .replace_all(&text, "[SHA]")
+            .into_owned();
+        let text = regex(r"\b\w{26}\b")
+            .replace_all(&text, "[RUN]")
+            .into_owned();
+        regex(r"\b\d+\.\d s\b")
+            .replace_all(&text, "[TIME]")
+            .into_owned()
     }
 }
 
@@ -59,7 +76,8 @@ fn slow(go: &Path) -> impl Fn(TestProject) -> TestProject + use<> {
         go.display()
     );
     move |project| {
-        directive("waits", AUTO, &call("slow", "slow", "", ""))(project.tool("slow", "", &script)).committed()
+        directive("waits", AUTO, &call("slow", "slow", "", ""))(project.tool("slow", "", &script))
+            .committed()
     }
 }
 
@@ -71,7 +89,11 @@ fn the_running_step_is_shown_live_and_gone_at_the_end() {
     let talk = serde_json::json!([["slow  ", "make", go]]);
     let session = at_a_terminal(&project, &talk, &["run", "waits"]);
     assert_eq!(session.status, Some(0), "{}", session.seen);
-    assert!(session.seen.contains('⠋') && session.seen.contains("\x1b[36m"), "{:?}", session.seen);
+    assert!(
+        session.seen.contains('⠋') && session.seen.contains("\x1b[36m"),
+        "{:?}",
+        session.seen
+    );
     insta::assert_snapshot!(session.screen(), @"
     warning: not signed: slow, waits (`piton sign slow waits`)
     half a line
@@ -83,19 +105,28 @@ fn the_running_step_is_shown_live_and_gone_at_the_end() {
 
 #[test]
 fn the_live_line_has_no_colour_if_colours_are_off() {
-    let project = project().variable("TERM", "xterm").variable("NO_COLOR", "1");
+    let project = project()
+        .variable("TERM", "xterm")
+        .variable("NO_COLOR", "1");
     let go = project.home().join("go");
     let project = slow(&go)(project);
     let talk = serde_json::json!([["slow  ", "make", go]]);
     let session = at_a_terminal(&project, &talk, &["run", "waits"]);
     assert_eq!(session.status, Some(0), "{}", session.seen);
     assert!(session.seen.contains('⠋'), "{:?}", session.seen);
-    assert!(!regex(r"\x1b\[[0-9;]*m").is_match(&session.seen), "{:?}", session.seen);
+    assert!(
+        !regex(r"\x1b\[[0-9;]*m").is_match(&session.seen),
+        "{:?}",
+        session.seen
+    );
 }
 
 #[test]
 fn a_terminal_that_cannot_erase_has_no_live_line() {
-    for (name, value, more) in [("TERM", "dumb", "--color=auto"), ("TERM", "xterm", "--quiet")] {
+    for (name, value, more) in [
+        ("TERM", "dumb", "--color=auto"),
+        ("TERM", "xterm", "--quiet"),
+    ] {
         let project = project().variable(name, value);
         let go = project.home().join("go");
         let project = slow(&go)(project);
@@ -103,7 +134,11 @@ fn a_terminal_that_cannot_erase_has_no_live_line() {
         let session = at_a_terminal(&project, &talk, &["run", "waits", more]);
         assert_eq!(session.status, Some(0), "{}", session.seen);
         assert!(!session.seen.contains('\x1b'), "{:?}", session.seen);
-        assert!(!session.seen.replace("\r\n", "\n").contains('\r'), "{:?}", session.seen);
+        assert!(
+            !session.seen.replace("\r\n", "\n").contains('\r'),
+            "{:?}",
+            session.seen
+        );
     }
 }
 
@@ -121,7 +156,7 @@ fn an_interrupt_leaves_a_clean_line() {
     ✗ slow  [TIME]
     ✗ waits was cancelled: 1 step, 0 commits, [TIME] (run [RUN])
     error: tool `slow` was interrupted [INTERRUPTED]
-    hint: `piton show [RUN]` shows what it did, `piton resume [RUN]` begins again at the step that failed
+    hint: `piton show [RUN]` shows what it did, `piton resume [RUN]` restarts at the failed step
     ");
     assert_eq!(project.read("out.txt"), "first\n");
     assert_sound(&project);
@@ -130,7 +165,8 @@ fn an_interrupt_leaves_a_clean_line() {
 #[test]
 fn each_change_is_shown_and_a_person_decides_about_it() {
     let steps = ["a", "b", "c", "d"].map(|name| call(name, "add", "on_failure=\"continue\"", name));
-    let project = directive("asks", AUTO, &steps.concat())(project().variable("TERM", "xterm")).committed();
+    let project =
+        directive("asks", AUTO, &steps.concat())(project().variable("TERM", "xterm")).committed();
     let question = "or [w]ait? ";
     let talk = serde_json::json!([
         [question, "type", "what?\n"],
@@ -164,7 +200,7 @@ fn each_change_is_shown_and_a_person_decides_about_it() {
     +b
     step `b`: [k]eep, [u]ndo, [e]dit the message, or [w]ait? u
     ✗ step 2/4  b  rolled back 1 file  [TIME]
-      a person said no; the run goes on
+      a person rejected it; the run continues
     diff --git a/out.txt b/out.txt
     index [SHA]..[SHA] 100644
     --- a/out.txt
@@ -187,11 +223,14 @@ fn each_change_is_shown_and_a_person_decides_about_it() {
     +d
     step `d`: [k]eep, [u]ndo, [e]dit the message, or [w]ait? w
     step `d` waits for a decision about its changes: `piton diff` shows them
-    hint: `piton approve [RUN]` keeps the changes, `piton reject [RUN]` puts them back
+    hint: `piton approve [RUN]` keeps the changes, `piton reject [RUN]` rolls them back
     ");
-    assert_eq!(subjects(&project), ["docs: my words", "chore: update `out.txt` by `a`"]);
+    assert_eq!(
+        subjects(&project),
+        ["docs: my words", "chore: update `out.txt` by `a`"]
+    );
     assert_eq!(project.read("out.txt"), "first\na\nc\nd\n");
-    let ran = project.piton(["approve"]);
+    let ran = project.piton(["approve", "--yes"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_sound(&project);
 }
@@ -202,12 +241,19 @@ fn a_pipe_gets_plain_lines() {
     let all = format!(
         "{}{}{}{}{}",
         call("list", "list", "", ""),
-        call("each", "add", "foreach=\"{step:list.names}\"", "{input:item}"),
+        call(
+            "each",
+            "add",
+            "foreach=\"{step:list.names}\"",
+            "{input:item}"
+        ),
         call("never", "add", "when=\"1 == 2\"", "x"),
         "<step name=\"sub\"><execute item_type=\"directive\" item_id=\"inner\"/></step>",
         call("again", "fail", "retry=\"1\" on_failure=\"continue\"", ""),
     );
-    let project = directive("many", AUTO, &all)(inner(project())).committed().ticking();
+    let project = directive("many", AUTO, &all)(inner(project()))
+        .committed()
+        .ticking();
     cmd_snapshot!(project.piton(["run", "many"]), @"
     success: true
     exit_code: 0
@@ -218,15 +264,15 @@ fn a_pipe_gets_plain_lines() {
     ✓ each[0]  [SHA] chore: update `out.txt` by `each[0]` (1 file, +1 −0)
     ✓ each[1]  [SHA] chore: update `out.txt` by `each[1]` (1 file, +1 −0)
     ✓ each[2]  [SHA] chore: update `out.txt` by `each[2]` (1 file, +1 −0)
-    - never  skipped: `1 == 2` does not hold
+    - never  skipped: `1 == 2` is false
     > sub  directive inner@1.0.0
     ✓ sub/deep  [SHA] chore: update `out.txt` by `sub/deep` (1 file, +1 −0)
     ✗ again  rolled back 2 files
-      tool `fail` exited with status 3; it is tried again
+      tool `fail` exited with status 3; trying again
     ✗ again (attempt 2)  changed 2 files, +2 −5, kept
-      tool `fail` exited with status 3; the run goes on
+      tool `fail` exited with status 3; the run continues
     warning: changed and not committed: `new.txt`, `out.txt`
-    hint: `piton checkpoint` commits what steps have left, `piton undo` takes it back
+    hint: `piton checkpoint` commits uncommitted changes of steps, `piton undo` reverts them
     ✓ many succeeded: 7 steps, 4 commits (run 01kdyabkw0000e485875xhvkdf)
     ");
     cmd_snapshot!(project.piton(["run", "many", "--checkpoint", "explicit"]), @"
@@ -239,18 +285,25 @@ fn a_pipe_gets_plain_lines() {
     ✓ each[0]  changed 1 file, +1 −0, not committed yet
     ✓ each[1]  changed 1 file, +1 −0, not committed yet
     ✓ each[2]  changed 1 file, +1 −0, not committed yet
-    - never  skipped: `1 == 2` does not hold
+    - never  skipped: `1 == 2` is false
     > sub  directive inner@1.0.0
     ✓ sub/deep  changed 1 file, +1 −0, not committed yet
     ✗ again  rolled back 1 file
-      tool `fail` exited with status 3; it is tried again
+      tool `fail` exited with status 3; trying again
     ✗ again (attempt 2)  changed 1 file, +0 −4, kept
-      tool `fail` exited with status 3; the run goes on
+      tool `fail` exited with status 3; the run continues
     ✓ many succeeded: 7 steps, 0 commits (run 01kdyadef0fgz2syhf4d156af1)
     ");
     let ran = project.piton(["log", "--format", "json"]);
-    let runs: Vec<serde_json::Value> = ran.stdout().lines().map(|it| serde_json::from_str(it).expect("JSON")).collect();
-    let id = runs.last().and_then(|run| run["id"].as_str()).expect("a run");
+    let runs: Vec<serde_json::Value> = ran
+        .stdout()
+        .lines()
+        .map(|it| serde_json::from_str(it).expect("JSON"))
+        .collect();
+    let id = runs
+        .last()
+        .and_then(|run| run["id"].as_str())
+        .expect("a run");
     cmd_snapshot!(project.piton(["show", id]), @r#"
     success: true
     exit_code: 0
@@ -272,7 +325,7 @@ fn a_pipe_gets_plain_lines() {
         5  sub/deep  succeeded  [SHA]  1 file, +1 −0
         6  again     failed     rolled back  2 files, +2 −5
         7  again     failed     on disk  2 files, +2 −5
-        -  never     skipped    `1 == 2` does not hold
+        -  never     skipped    `1 == 2` is false
     ----- stderr -----
     hint: `piton show 01kdyabkw0000e485875xhvkdf/1` shows a step and what it changed
     "#);
@@ -290,7 +343,7 @@ fn a_pipe_gets_plain_lines() {
     mode          auto
     permissions   <execute resource="tool" id="fail"/> by <execute resource="tool" id="*"/> in `many`, enforced: broker
                   <write resource="filesystem" path="**"/> by <write resource="filesystem" path="**"/> in `many`, enforced: after_the_fact
-    isolation     trusted (`standard` is not available yet; nobody asked for it)
+    isolation     standard
     exit code     3
     stdout        0 bytes, sha256:[HASH]
     stderr        0 bytes, sha256:[HASH]
@@ -309,31 +362,44 @@ fn a_plan_shows_every_step_and_writes_nothing() {
     let all = format!(
         "{}{}{}{}{}{}",
         call("list", "list", "timeout=\"5\"", ""),
-        call("each", "add", "foreach='[\"x\", \"y\"]' as=\"name\"", "{input:name}"),
-        call("late", "add", "when=\"{step:list.count} == 3\" retry=\"2\" on_failure=\"keep\"", "{step:list.count}"),
+        call(
+            "each",
+            "add",
+            "foreach='[\"x\", \"y\"]' as=\"name\"",
+            "{input:name}"
+        ),
+        call(
+            "late",
+            "add",
+            "when=\"{step:list.count} == 3\" retry=\"2\" on_failure=\"keep\"",
+            "{step:list.count}"
+        ),
         "<step name=\"sub\"><execute item_type=\"directive\" item_id=\"inner\"><param name=\"who\" value=\"{input:who}\"/>\
          </execute></step><step name=\"keep\"><checkpoint operation=\"all of it\"/></step>",
         "<step name=\"words\"><action>Write for {input:who}.</action><verification><check>it is there</check>\
          </verification></step>",
         "<step name=\"look\"><checkpoint type=\"human-verify\" gate=\"blocking\">Is it fine?</checkpoint></step>",
     );
-    let project = directive("plan", hook, &all)(inner(project())).committed().ticking();
+    let project = directive("plan", hook, &all)(inner(project()))
+        .committed()
+        .ticking();
     // No journal, lock, marker or tool environment.
-    let everything = "find . \"$HOME\" \"$TMPDIR\" -not -path './.git/index*' | sort; git for-each-ref";
+    let everything =
+        "find . \"$HOME\" \"$TMPDIR\" -not -path './.git/index*' | sort; git for-each-ref";
     let before = project.bash(everything);
     cmd_snapshot!(project.piton(["run", "plan", "--dry-run"]), @r#"
     success: true
     exit_code: 0
     ----- stdout -----
     plan@1.0.0  The directive plan
-      checkpoints     explicit, checkpoint steps commit
+      checkpoints     explicit: only checkpoint steps commit
       inputs          who = "world"
       limits          steps 20
 
     1. list  tool list
          timeout         [TIME]
          runs            bash [PROJECT]/.ai/tools/list/run.sh
-         isolation       trusted  # `standard` is not available yet; nobody asked for it
+         isolation       standard
          allowed         <execute resource="tool" id="list"/>  # <execute resource="tool" id="*"/> in `plan`, enforced: broker
                          <write resource="filesystem" path="**"/>  # in `plan`, enforced: after_the_fact
 
@@ -341,7 +407,7 @@ fn a_plan_shows_every_step_and_writes_nothing() {
          for each of     ["x", "y"]: x, y (2 times)
          with            text = "x"
          runs            bash [PROJECT]/.ai/tools/add/run.sh
-         isolation       trusted  # `standard` is not available yet; nobody asked for it
+         isolation       standard
          allowed         <execute resource="tool" id="add"/>  # <execute resource="tool" id="*"/> in `plan`, enforced: broker
                          <write resource="filesystem" path="**"/>  # in `plan`, enforced: after_the_fact
 
@@ -352,7 +418,7 @@ fn a_plan_shows_every_step_and_writes_nothing() {
          with            text = "{step:list.count}"
          filled in later {step:list.count}
          runs            bash [PROJECT]/.ai/tools/add/run.sh
-         isolation       trusted  # `standard` is not available yet; nobody asked for it
+         isolation       standard
          allowed         <execute resource="tool" id="add"/>  # <execute resource="tool" id="*"/> in `plan`, enforced: broker
                          <write resource="filesystem" path="**"/>  # in `plan`, enforced: after_the_fact
 
@@ -362,14 +428,14 @@ fn a_plan_shows_every_step_and_writes_nothing() {
        5. sub/deep  tool add
             with            text = "for world"
             runs            bash [PROJECT]/.ai/tools/add/run.sh
-            isolation       trusted  # `standard` is not available yet; nobody asked for it
+            isolation       standard
             allowed         <execute resource="tool" id="add"/>  # <execute resource="tool" id="*"/> in `plan`, <execute resource="tool" id="*"/> in `inner`, enforced: broker
                             <write resource="filesystem" path="**"/>  # in `plan`, enforced: after_the_fact
                             <write resource="filesystem" path="**"/>  # in `inner`, enforced: after_the_fact
 
     6. keep  checkpoint: all of it
 
-    7. words  work in words
+    7. words  manual step
          task            Write for world.
          afterwards      it is there
          done by         you: the run waits for `piton resume`
@@ -385,19 +451,31 @@ fn a_plan_shows_every_step_and_writes_nothing() {
        9. hook:inner/deep  tool add
             with            text = "for world"
             runs            bash [PROJECT]/.ai/tools/add/run.sh
-            isolation       trusted  # `standard` is not available yet; nobody asked for it
+            isolation       standard
             allowed         <execute resource="tool" id="add"/>  # <execute resource="tool" id="*"/> in `plan`, <execute resource="tool" id="*"/> in `inner`, enforced: broker
                             <write resource="filesystem" path="**"/>  # in `plan`, enforced: after_the_fact
                             <write resource="filesystem" path="**"/>  # in `inner`, enforced: after_the_fact
     ----- stderr -----
     warning: not signed: add, inner, list, plan (`piton sign add inner list plan`)
-    ✓ nothing was done; the run can begin
+    ✓ nothing was changed; the run can start
     "#);
-    let ran = project.piton(["run", "plan", "--dry-run", "--agent-cmd", "my-agent --print", "-v"]);
+    let ran = project.piton([
+        "run",
+        "plan",
+        "--dry-run",
+        "--agent-cmd",
+        "my-agent --print",
+        "-v",
+    ]);
     assert_eq!(ran.code(), Some(0), "{ran}");
-    assert!(ran.stdout().contains("done by         `my-agent --print`"), "{ran}");
+    assert!(
+        ran.stdout().contains("done by         `my-agent --print`"),
+        "{ran}"
+    );
     assert!(ran.stdout().contains("action.environment.PATH"), "{ran}");
-    let plan = project.piton(["run", "plan", "--dry-run", "--format", "json"]).json();
+    let plan = project
+        .piton(["run", "plan", "--dry-run", "--format", "json"])
+        .json();
     assert_eq!(plan["steps"][1]["elements"], serde_json::json!(["x", "y"]));
     assert_eq!(plan["steps"][3]["steps"][0]["name"], "sub/deep");
     assert_eq!(plan["hooks"][0]["steps"][0]["name"], "hook:inner/deep");
@@ -411,24 +489,26 @@ fn a_plan_that_would_be_denied_or_fail_says_so() {
         <permissions><write resource=\"filesystem\" path=\"docs/**\"/></permissions></metadata><process>\
         <step name=\"a\"><execute item_type=\"tool\" item_id=\"add\"/></step></process></directive>\n```\n";
     let wrong = call("a", "add", "", "").replace("<execute", "<execute command=\"nope\"");
-    let project = directive("wrong", "", &wrong)(project().file(".ai/directives/narrow.md", narrow)).committed();
+    let project =
+        directive("wrong", "", &wrong)(project().file(".ai/directives/narrow.md", narrow))
+            .committed();
     cmd_snapshot!(project.piton(["run", "narrow", "--dry-run"]), @r#"
     success: false
     exit_code: 3
     ----- stdout -----
     narrow@1.0.0  d
-      checkpoints     explicit, checkpoint steps commit
+      checkpoints     explicit: only checkpoint steps commit
 
     1. a  tool add
          runs            bash [PROJECT]/.ai/tools/add/run.sh
-         isolation       trusted  # `standard` is not available yet; nobody asked for it
+         isolation       standard
          allowed         <write resource="filesystem" path="docs/**"/>  # in `narrow`, enforced: after_the_fact
-         denied          directive `narrow` does not allow to run the tool `add`
+         denied          directive `narrow` does not allow: run the tool `add`
                          add <execute resource="tool" id="add"/> to the <permissions> of `narrow`
     ----- stderr -----
     warning: not signed: add, narrow (`piton sign add narrow`)
-    ✗ nothing was done; a step would be denied
-    error: step `a` will be denied: directive `narrow` does not allow to run the tool `add` [MISSING_GRANT]
+    ✗ nothing was changed; a step would be denied
+    error: step `a` will be denied: directive `narrow` does not allow: run the tool `add` [MISSING_GRANT]
      --> .ai/directives/narrow.md:4:172
     hint: add <execute resource="tool" id="add"/> to the <permissions> of `narrow`
     "#);
@@ -437,7 +517,7 @@ fn a_plan_that_would_be_denied_or_fail_says_so() {
     exit_code: 2
     ----- stdout -----
     wrong@1.0.0  The directive wrong
-      checkpoints     explicit, checkpoint steps commit
+      checkpoints     explicit: only checkpoint steps commit
       inputs          who = "world"
 
     1. a  tool add
@@ -445,6 +525,6 @@ fn a_plan_that_would_be_denied_or_fail_says_so() {
                          leave the command out
     ----- stderr -----
     warning: not signed: add, wrong (`piton sign add wrong`)
-    ✗ nothing was done; a step would fail
+    ✗ nothing was changed; a step would fail
     "#);
 }

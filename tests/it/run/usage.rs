@@ -3,21 +3,19 @@
 use serde_json::Value;
 
 use super::{call, directive, project};
-use crate::harness::{Ran, TestProject, cmd_snapshot};
+use crate::harness::{TestProject, cmd_snapshot};
 
 const AUTO: &str = "<git_checkpoint mode=\"auto\"/>";
-const PROSE: &str = "<step name=\"write\"><action>Write for {input:who} into words.txt.</action></step>\n";
+const PROSE: &str =
+    "<step name=\"write\"><action>Write for {input:who} into words.txt.</action></step>\n";
 
 fn waiting() -> TestProject {
-    let project = directive("words", AUTO, PROSE)(project()).committed().ticking();
+    let project = directive("words", AUTO, PROSE)(project())
+        .committed()
+        .ticking();
     let ran = project.piton(["run", "words"]);
     assert_eq!(ran.code(), Some(4), "{ran}");
     project
-}
-
-fn last(ran: &Ran) -> Value {
-    let stdout = ran.stdout();
-    serde_json::from_str(stdout.lines().last().unwrap_or_default()).unwrap_or_else(|err| panic!("{err}\n{ran}"))
 }
 
 #[test]
@@ -36,7 +34,11 @@ fn an_unknown_run() {
     for command in ["resume", "approve", "reject", "status", "cancel"] {
         let ran = project.piton([command, "zzzz"]);
         assert_eq!(ran.code(), Some(2), "{ran}");
-        assert!(ran.stderr().contains("hint: list runs and steps with `piton log`"), "{ran}");
+        assert!(
+            ran.stderr()
+                .contains("hint: list runs and steps with `piton log`"),
+            "{ran}"
+        );
     }
     cmd_snapshot!(project.piton(["resume", "zzzz"]), @"
     success: false
@@ -51,7 +53,9 @@ fn an_unknown_run() {
 
 #[test]
 fn a_beginning_that_several_runs_have() {
-    let project = directive("adds", AUTO, &call("a", "add", "", "a"))(project()).committed().ticking();
+    let project = directive("adds", AUTO, &call("a", "add", "", "a"))(project())
+        .committed()
+        .ticking();
     project.piton(["run", "adds"]);
     project.piton(["run", "adds"]);
     cmd_snapshot!(project.piton(["resume", "01kd"]), @"
@@ -67,7 +71,9 @@ fn a_beginning_that_several_runs_have() {
 
 #[test]
 fn a_run_that_is_over() {
-    let project = directive("adds", AUTO, &call("a", "add", "", "a"))(project()).committed().ticking();
+    let project = directive("adds", AUTO, &call("a", "add", "", "a"))(project())
+        .committed()
+        .ticking();
     project.piton(["run", "adds"]);
     let log = project.piton(["log", "--format", "json"]).json();
     let id = log["id"].as_str().expect("a run");
@@ -76,7 +82,7 @@ fn a_run_that_is_over() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: run `01kdyabkw0000e485875xhvkdf` cannot be taken up: it has succeeded already
+    error: cannot resume run `01kdyabkw0000e485875xhvkdf`: it has succeeded already
 
     hint: list runs with `piton log`
     ");
@@ -85,7 +91,7 @@ fn a_run_that_is_over() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: run `01kdyabkw0000e485875xhvkdf` cannot be taken up: it has succeeded already
+    error: cannot resume run `01kdyabkw0000e485875xhvkdf`: it has succeeded already
 
     hint: list runs with `piton log`
     ");
@@ -117,22 +123,29 @@ fn an_answer_that_no_step_waits_for() {
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: step `write` does not wait for this
+    error: step `write` needs another kind of answer
 
-    hint: do it, then `piton resume 01kdyabkw0000e485875xhvkdf`; `--failed WHY` if it cannot be done
+    hint: do it, then `piton resume 01kdyabkw0000e485875xhvkdf`; or `--failed WHY` if you cannot do it
     ");
     cmd_snapshot!(project.piton(["resume", "--retry"]), @"
     success: false
     exit_code: 2
     ----- stdout -----
     ----- stderr -----
-    error: step `write` does not wait for this
+    error: step `write` needs another kind of answer
 
-    hint: do it, then `piton resume 01kdyabkw0000e485875xhvkdf`; `--failed WHY` if it cannot be done
+    hint: do it, then `piton resume 01kdyabkw0000e485875xhvkdf`; or `--failed WHY` if you cannot do it
     ");
     let ran = project.piton(["approve", "--format", "json"]);
-    assert_eq!((ran.code(), &last(&ran)["error"]["code"]), (Some(2), &Value::from("WRONG_ANSWER")), "{ran}");
-    assert_eq!(project.piton(["status", "--format", "json"]).json()["status"], "waiting");
+    assert_eq!(
+        (ran.code(), &ran.last_json()["error"]["code"]),
+        (Some(2), &Value::from("WRONG_ANSWER")),
+        "{ran}"
+    );
+    assert_eq!(
+        project.piton(["status", "--format", "json"]).json()["status"],
+        "waiting"
+    );
 }
 
 #[test]
@@ -167,9 +180,12 @@ fn paths_that_are_not_there_or_elsewhere() {
     ----- stderr -----
     error: `/etc` is outside of the work tree
 
-    hint: name files below the top of the work tree
+    hint: use paths inside the work tree
     ");
-    assert_eq!(project.piton(["status", "--format", "json"]).json()["status"], "waiting");
+    assert_eq!(
+        project.piton(["status", "--format", "json"]).json()["status"],
+        "waiting"
+    );
 }
 
 #[test]
@@ -181,7 +197,7 @@ fn a_folder_without_items() {
     ----- stderr -----
     error: directive `hello` does not exist
 
-    hint: those of a project live in `.ai/directives/`, those of a user in `~/.ai/directives/`; `piton init` makes an example
+    hint: those of a project live in `.ai/directives/`, those of a user in `~/.ai/directives/`; `piton init` creates an example
     ");
 }
 
@@ -217,9 +233,16 @@ fn a_directive_that_does_not_exist() {
 
 #[test]
 fn a_directive_with_mistakes_names_them() {
-    let wrong = directive("wrong", "", "<step name=\"a\"><execute item_type=\"tool\"/></step>");
-    let calls =
-        directive("calls", "", "<step name=\"sub\"><execute item_type=\"directive\" item_id=\"wrong\"/></step>");
+    let wrong = directive(
+        "wrong",
+        "",
+        "<step name=\"a\"><execute item_type=\"tool\"/></step>",
+    );
+    let calls = directive(
+        "calls",
+        "",
+        "<step name=\"sub\"><execute item_type=\"directive\" item_id=\"wrong\"/></step>",
+    );
     let project = calls(wrong(project())).committed();
     cmd_snapshot!(project.piton(["run", "wrong"]), @r#"
     success: false
@@ -229,7 +252,7 @@ fn a_directive_with_mistakes_names_them() {
     error: item_id is required [MISSING_REQUIRED_FIELD]
      --> .ai/directives/wrong.md:10:16
     hint: add item_id="…" to `<execute>`
-    error: directive `wrong` is not valid, so that nobody knows what it allows
+    error: directive `wrong` is invalid, so its permissions are unknown
 
     hint: correct the file; `piton validate` checks all of them
     "#);
@@ -242,7 +265,7 @@ fn a_directive_with_mistakes_names_them() {
      --> .ai/directives/wrong.md:10:16
     hint: add item_id="…" to `<execute>`
     error: step `sub` cannot be run
-      caused by: directive `wrong` is not valid, so that nobody knows what it allows
+      caused by: directive `wrong` is invalid, so its permissions are unknown
      --> .ai/directives/calls.md:10:1
 
     hint: correct the file; `piton validate` checks all of them
@@ -251,7 +274,7 @@ fn a_directive_with_mistakes_names_them() {
     success: false
     exit_code: 2
     ----- stdout -----
-    {"error":{"code":"INVALID_ITEM","message":"directive `wrong` is not valid, so that nobody knows what it allows","suggestion":"correct the file; `piton validate` checks all of them","findings":[{"code":"MISSING_REQUIRED_FIELD","severity":"error","file":".ai/directives/wrong.md","line":10,"column":16,"path":"process.step[0].execute.item_id","message":"item_id is required","suggestion":"add item_id=\"…\" to `<execute>`"}]}}
+    {"error":{"code":"INVALID_ITEM","message":"directive `wrong` is invalid, so its permissions are unknown","suggestion":"correct the file; `piton validate` checks all of them","findings":[{"code":"MISSING_REQUIRED_FIELD","severity":"error","file":".ai/directives/wrong.md","line":10,"column":16,"path":"process.step[0].execute.item_id","message":"item_id is required","suggestion":"add item_id=\"…\" to `<execute>`"}]}}
     ----- stderr -----
     "#);
 }
@@ -259,7 +282,9 @@ fn a_directive_with_mistakes_names_them() {
 #[test]
 fn inputs_that_do_not_fit() {
     let project = directive("adds", "", &call("a", "add", "", "a"))(project()).committed();
-    let text = project.read(".ai/directives/adds.md").replace("default=\"world\"", "required=\"true\"");
+    let text = project
+        .read(".ai/directives/adds.md")
+        .replace("default=\"world\"", "required=\"true\"");
     let project = project.file(".ai/directives/adds.md", text);
     cmd_snapshot!(project.piton(["run", "adds"]), @"
     success: false
@@ -309,9 +334,9 @@ fn another_run_while_one_waits() {
     ----- stdout -----
     ----- stderr -----
     warning: not signed: words (`piton sign words`)
-    error: run `01kdyabkw0000e485875xhvkdf` of `words` is not finished here: it waits in step `write`
+    error: run `01kdyabkw0000e485875xhvkdf` of `words` is unfinished here: it waits in step `write`
 
-    hint: `piton status 01kdyabkw0000e485875xhvkdf` shows it, `piton resume 01kdyabkw0000e485875xhvkdf` goes on, `piton cancel 01kdyabkw0000e485875xhvkdf` ends it; or work in a worktree of its own with `--worktree`
+    hint: `piton status 01kdyabkw0000e485875xhvkdf` shows it, `piton resume 01kdyabkw0000e485875xhvkdf` continues it, `piton cancel 01kdyabkw0000e485875xhvkdf` ends it; or use a separate worktree with `--worktree`
     ");
     cmd_snapshot!(project.piton(["status"]), @"
     success: true
@@ -327,14 +352,18 @@ fn another_run_while_one_waits() {
 
         Write for world into words.txt.
 
-    hint: do it, then `piton resume 01kdyabkw0000e485875xhvkdf`; `--failed WHY` if it cannot be done
+    hint: do it, then `piton resume 01kdyabkw0000e485875xhvkdf`; or `--failed WHY` if you cannot do it
     ");
 }
 
 #[test]
 fn the_last_line_of_json_is_the_end_of_the_run_or_why_there_is_none() {
     let failing = directive("fails", AUTO, &call("a", "fail", "", ""));
-    let wrong = directive("wrong", "", "<step name=\"a\"><execute item_type=\"tool\"/></step>");
+    let wrong = directive(
+        "wrong",
+        "",
+        "<step name=\"a\"><execute item_type=\"tool\"/></step>",
+    );
     let words = directive("words", AUTO, PROSE);
     let project = words(wrong(failing(project()))).committed();
     for (arguments, status, code) in [
@@ -345,17 +374,37 @@ fn the_last_line_of_json_is_the_end_of_the_run_or_why_there_is_none() {
         (["cancel", "zzzz"], 2, "NOT_FOUND"),
     ] {
         let ran = project.piton([&arguments[..], &["--format", "json"]].concat());
-        assert_eq!((ran.code(), &last(&ran)["error"]["code"]), (Some(status), &Value::from(code)), "{ran}");
-        assert!(last(&ran)["error"]["suggestion"].is_string(), "{ran}");
+        assert_eq!(
+            (ran.code(), &ran.last_json()["error"]["code"]),
+            (Some(status), &Value::from(code)),
+            "{ran}"
+        );
+        assert!(ran.last_json()["error"]["suggestion"].is_string(), "{ran}");
     }
     let ran = project.piton(["run", "fails", "--format", "json"]);
-    assert_eq!((ran.code(), &last(&ran)["type"]), (Some(1), &Value::from("run_finished")), "{ran}");
-    assert_eq!(last(&ran)["status"], "failed");
+    assert_eq!(
+        (ran.code(), &ran.last_json()["type"]),
+        (Some(1), &Value::from("run_finished")),
+        "{ran}"
+    );
+    assert_eq!(ran.last_json()["status"], "failed");
     let ran = project.piton(["run", "words", "--format", "json"]);
-    assert_eq!((ran.code(), &last(&ran)["type"]), (Some(4), &Value::from("run_finished")), "{ran}");
+    assert_eq!(
+        (ran.code(), &ran.last_json()["type"]),
+        (Some(4), &Value::from("run_finished")),
+        "{ran}"
+    );
     let ran = project.piton(["run", "words", "--format", "json"]);
-    assert_eq!((ran.code(), &last(&ran)["error"]["code"]), (Some(5), &Value::from("RUN_WAITS")), "{ran}");
+    assert_eq!(
+        (ran.code(), &ran.last_json()["error"]["code"]),
+        (Some(5), &Value::from("RUN_WAITS")),
+        "{ran}"
+    );
     let ran = project.piton(["cancel", "--format", "json"]);
-    assert_eq!((ran.code(), &last(&ran)["type"]), (Some(0), &Value::from("run_finished")), "{ran}");
-    assert_eq!(last(&ran)["status"], "cancelled");
+    assert_eq!(
+        (ran.code(), &ran.last_json()["type"]),
+        (Some(0), &Value::from("run_finished")),
+        "{ran}"
+    );
+    assert_eq!(ran.last_json()["status"], "cancelled");
 }

@@ -7,8 +7,7 @@ use serde_json::json;
 
 use crate::harness::{TestProject, cmd_snapshot};
 
-const HEAD: &str =
-    "# tool_type: bash\n# version: 1.0.0\n# executor: bash_runtime\n# description: Breaks\n# tool_id: broke\n";
+const HEAD: &str = "# tool_type: bash\n# version: 1.0.0\n# executor: bash_runtime\n# description: Breaks\n# tool_id: broke\n";
 
 #[test]
 fn a_script_that_cannot_be_parsed_is_not_signed() {
@@ -29,7 +28,7 @@ fn a_script_that_cannot_be_parsed_is_not_signed() {
     ----- stderr -----
     error: `broke` cannot be signed: SYNTAX_ERROR: syntax error near unexpected token `then'
 
-    hint: mend the script here, or just above
+    hint: fix the script here, or just above
     ");
     cmd_snapshot!(project.piton(["sign", "--all", "--dry-run"]), @"
     success: false
@@ -38,9 +37,9 @@ fn a_script_that_cannot_be_parsed_is_not_signed() {
     would sign tool       good    aed314cbd2fa  .ai/tools/good/tool.yaml
     ----- stderr -----
     ✗ tool `beside` (.ai/tools/beside.yaml): SYNTAX_ERROR: syntax error near unexpected token `then'
-    hint: mend the script here, or just above
+    hint: fix the script here, or just above
     ✗ tool `broke` (.ai/tools/broke.sh): SYNTAX_ERROR: syntax error near unexpected token `then'
-    hint: mend the script here, or just above
+    hint: fix the script here, or just above
     ✗ tool `lost` (.ai/tools/lost/tool.yaml): UNKNOWN_EXECUTOR: tool `lost` names executor `nowhere`, which does not exist (`lost` → `nowhere`)
     hint: built in are `subprocess`, `http_client`, `python_runtime`, `bash_runtime`, `node_runtime` and `docker_runtime`
     error: would sign 1 of 4 items, 3 cannot be signed
@@ -117,7 +116,14 @@ fn files_that_are_not_items_are_named_in_every_layer() {
     warning: 3 files could not be read as items: `piton validate` or `piton validate ~/.ai` says why
     ");
     let home = project.home().join(".ai");
-    let report = project.piton(["validate", home.to_str().expect("UTF-8"), "--format", "json"]).json();
+    let report = project
+        .piton([
+            "validate",
+            home.to_str().expect("UTF-8"),
+            "--format",
+            "json",
+        ])
+        .json();
     assert_eq!(report["valid"], json!(false), "{report:#}");
     fs::remove_file(home.join("tools/bad.yaml")).expect("there");
     cmd_snapshot!(project.piton(["sign", "--check", "--source", "user"]), @"

@@ -32,9 +32,17 @@ impl SmallDisk {
     fn new() -> Self {
         let project = TestProject::without_git();
         let options = format!("size={}k", PAGES * 4);
-        as_root(&project, &format!("mount -t tmpfs -o {options} tmpfs '{}'", project.root().display()));
+        as_root(
+            &project,
+            &format!(
+                "mount -t tmpfs -o {options} tmpfs '{}'",
+                project.root().display()
+            ),
+        );
         project.bash("git init -q --initial-branch=main");
-        Self { scene: Scene::of(project.tool("work", "mutates_state: true", STEP)) }
+        Self {
+            scene: Scene::of(project.tool("work", "mutates_state: true", STEP)),
+        }
     }
 
     fn kept(&self) -> PathBuf {
@@ -42,11 +50,17 @@ impl SmallDisk {
     }
 
     fn save(&self) {
-        self.scene.project.bash(&format!("rm -rf '{0}'; cp -a . '{0}'", self.kept().display()));
+        self.scene.project.bash(&format!(
+            "rm -rf '{0}'; cp -a . '{0}'",
+            self.kept().display()
+        ));
     }
 
     fn reset(&self) {
-        self.scene.project.bash(&format!("find . -mindepth 1 -delete; cp -a '{}/.' .", self.kept().display()));
+        self.scene.project.bash(&format!(
+            "find . -mindepth 1 -delete; cp -a '{}/.' .",
+            self.kept().display()
+        ));
     }
 
     /// Leaves this many pages free.
@@ -80,7 +94,10 @@ impl SmallDisk {
         }
         let picture = self.scene.picture();
         if !right.contains(&picture) {
-            let differences: Vec<String> = right.iter().map(|right| picture.difference(right)).collect();
+            let differences: Vec<String> = right
+                .iter()
+                .map(|right| picture.difference(right))
+                .collect();
             return Err(format!("{said}{recovered}\n{}", differences.join("\nor\n")));
         }
         self.scene.assert_sound(&said, &picture);
@@ -107,7 +124,12 @@ impl SmallDisk {
         }
         tally("full disks", tried);
         tally("left over", wrong.len() as u64);
-        assert!(wrong.is_empty(), "{} of {tried}:\n{}", wrong.len(), wrong.join("\n"));
+        assert!(
+            wrong.is_empty(),
+            "{} of {tried}:\n{}",
+            wrong.len(),
+            wrong.join("\n")
+        );
         assert!(failed > 0 || code != Some(0), "the disk was never full");
     }
 }
@@ -116,15 +138,28 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         let root = self.scene.project.root();
         let sandbox = root.parent().expect("a sandbox");
-        let _ = self.scene.project.hermetic("umount", sandbox).arg("--lazy").arg(&root).output();
+        let _ = self
+            .scene
+            .project
+            .hermetic("umount", sandbox)
+            .arg("--lazy")
+            .arg(&root)
+            .output();
     }
 }
 
 fn as_root(project: &TestProject, command: &str) {
     let root = project.root();
-    let sudo = if rustix::process::geteuid().is_root() { "" } else { "sudo -n " };
+    let sudo = if rustix::process::geteuid().is_root() {
+        ""
+    } else {
+        "sudo -n "
+    };
     let script = format!("PATH=$PATH:/usr/sbin:/sbin; {sudo}{command}");
-    let ran = project.hermetic("bash", root.parent().expect("a sandbox")).args(["-euc", &script]).output();
+    let ran = project
+        .hermetic("bash", root.parent().expect("a sandbox"))
+        .args(["-euc", &script])
+        .output();
     let ran = project.ran(ran.expect("bash starts"));
     assert_eq!(ran.code(), Some(0), "{command}: {ran}");
 }
@@ -135,7 +170,7 @@ fn a_step_on_a_full_disk_is_there_or_not() {
 }
 
 #[test]
-fn a_step_that_is_put_back_on_a_full_disk_loses_nothing() {
+fn a_step_that_is_rolled_back_on_a_full_disk_loses_nothing() {
     SmallDisk::new().survives(&["exec", "--", "bash", "-c", "eval \"$0\"; exit 3", STEP]);
 }
 

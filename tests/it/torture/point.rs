@@ -1,4 +1,4 @@
-//! The system calls at which a command can be disturbed, and the disturbance with `strace`.
+//! The system calls of piton's first thread, and errors injected there with `strace`.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -44,15 +44,19 @@ const CALLS: [&str; 32] = [
 ];
 
 /// Calls that a signal may interrupt, and that a program must repeat.
-const INTERRUPTED: [&str; 8] = ["open", "openat", "write", "pwrite64", "ftruncate", "flock", "fsync", "fdatasync"];
+const INTERRUPTED: [&str; 8] = [
+    "open",
+    "openat",
+    "write",
+    "pwrite64",
+    "ftruncate",
+    "flock",
+    "fsync",
+    "fdatasync",
+];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// The process dies before the call.
-    Kill,
-    /// The call fails with this error.
-    Error(&'static str),
-}
+/// The errors that are injected.
+pub(super) const INJECTED: [&str; 4] = ["ENOSPC", "EIO", "EDQUOT", "EINTR"];
 
 /// One call of a run: the `number`th of its kind.
 #[derive(Clone, PartialEq, Eq)]
@@ -63,18 +67,17 @@ pub(super) struct Point {
     shown: String,
 }
 
-impl Fault {
-    /// Whether the kernel could cause this fault.
-    pub(super) fn suits(self, point: &Point) -> bool {
-        match self {
-            Self::Kill => true,
-            Self::Error("EINTR") => INTERRUPTED.contains(&point.call.as_str()),
+impl Point {
+    /// Whether the kernel could let the call fail like this.
+    pub(super) fn may_fail_with(&self, error: &str) -> bool {
+        match error {
+            "EINTR" => INTERRUPTED.contains(&self.call.as_str()),
             // Locking, unlinking and changing modes need no space.
-            Self::Error("ENOSPC" | "EDQUOT") => {
-                !["flock", "unlink", "unlinkat", "rmdir", "chmod", "fchmod", "fchmodat"].contains(&point.call.as_str())
-            }
-            // An emptied folder that cannot be removed stays, as with git.
-            Self::Error(_) => point.call != "flock" && !point.shown.contains("AT_REMOVEDIR"),
+            "ENOSPC" | "EDQUOT" => ![
+                "flock", "unlink", "unlinkat", "rmdir", "chmod", "fchmod", "fchmodat",
+            ]
+            .contains(&self.call.as_str()),
+            _ => self.call != "flock",
         }
     }
 }
@@ -90,30 +93,61 @@ pub(super) fn points(scene: &TortureScene, command: &[String]) -> Vec<Point> {
     let mut counts = std::collections::BTreeMap::new();
     let mut points = Vec::new();
     for line in text.lines() {
-        let Some((call, rest)) = line.split_once('(') else { continue };
+        let Some((call, rest)) = line.split_once('(') else {
+            continue;
+        };
         if !CALLS.contains(&call) {
             continue;
         }
         let number = counts.entry(call.to_owned()).or_insert(0);
         *number += 1;
-        let is_reading = call.starts_with("open") && !rest.contains("O_CREAT") && !rest.contains("O_TMPFILE");
-        // Files of the kernel and the terminal are not on any disk.
-        if !is_reading && !rest.contains("\"/dev/") && !rest.contains("\"/proc/") {
-            points.push(Point { call: call.to_owned(), number: *number, shown: line.to_owned() });
+        if is_change(call, rest) {
+            points.push(Point {
+                call: call.to_owned(),
+                number: *number,
+                shown: line.to_owned(),
+            });
         }
     }
     points
 }
 
-/// Runs a command and disturbs it at a point.
-pub(super) fn disturbed(scene: &TortureScene, command: &[String], point: &Point, fault: &Fault) -> Output {
+/// Whether a call can change a file.
+fn is_change(call: &str, arguments: &str) -> bool {
+    let is_reading = call.starts_with("open")
+        && !arguments.contains("O_CREAT")
+        && !arguments.contains("O_TMPFILE");
+    // Files of the kernel and the terminal are not on any disk.
+    let is_device = arguments.contains("\"/dev/") && !arguments.contains("\"/dev/shm/");
+    !is_reading && !is_device && !arguments.contains("\"/proc/")
+}
+
+/// Runs a command and lets it fail at a point. Returns `None` if the run made other calls than the
+/// one that was counted, and the error met no call that changes a file.
+pub(super) fn disturbed(
+    scene: &TortureScene,
+    command: &[String],
+    point: &Point,
+    error: &str,
+) -> Option<Output> {
     let Point { call, number, .. } = point;
-    let what = match fault {
-        Fault::Kill => "signal=KILL".to_owned(),
-        Fault::Error(error) => format!("error={error}"),
-    };
-    let (trace, inject) = (format!("trace={call}"), format!("inject={call}:{what}:when={number}"));
-    scene.under_strace(["-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject], command)
+    let (trace, inject) = (
+        format!("trace={call}"),
+        format!("inject={call}:error={error}:when={number}"),
+    );
+    let log = scene.tmp().join("trace");
+    let shown = log.to_string_lossy().into_owned();
+    let options = ["-qq", "-s", "0", "-o", &shown, "-e", &trace, "-e", &inject];
+    let ran = scene.under_strace(options, command);
+    let text = fs::read_to_string(&log).unwrap_or_else(|err| panic!("strace: {err}: {ran:?}"));
+    fs::remove_file(&log).expect("a trace");
+    let is_reached = text.lines().any(|line| {
+        line.ends_with("(INJECTED)")
+            && line
+                .split_once('(')
+                .is_some_and(|(call, arguments)| is_change(call, arguments))
+    });
+    is_reached.then_some(ran)
 }
 
 /// Whether `strace` reports that its program was killed: it dies the same way.
@@ -123,6 +157,10 @@ pub(super) fn was_killed(output: &Output) -> bool {
 
 impl std::fmt::Debug for Point {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} number {}, {}", self.call, self.number, self.shown)
+        write!(
+            formatter,
+            "{} number {}, {}",
+            self.call, self.number, self.shown
+        )
     }
 }

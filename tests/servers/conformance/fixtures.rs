@@ -1,18 +1,22 @@
 //! The handler that the suite talks to.
 
-#![expect(deprecated, reason = "the suite tries logging, sampling and subscriptions of 2025-11-25")]
+#![expect(
+    deprecated,
+    reason = "the suite tries logging, sampling and subscriptions of 2025-11-25"
+)]
 
 use std::sync::Mutex;
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, ContentBlock,
-    CreateMessageRequestParams, ElicitRequestParams, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
-    Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel,
-    LoggingMessageNotificationParam, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, RequestStateCodec, SamplingMessage,
-    ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
-    UnsubscribeRequestParams,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
+    ContentBlock, CreateMessageRequestParams, ElicitRequestParams, GetPromptRequestParams,
+    GetPromptResponse, GetPromptResult, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel,
+    LoggingMessageNotificationParam, PaginatedRequestParams, ProgressNotificationParam,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
+    RequestStateCodec, SamplingMessage, ServerCapabilities, ServerConfig, SetLevelRequestParams,
+    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
 };
 use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
@@ -51,7 +55,11 @@ fn result_as<T: DeserializeOwned>(mut value: Value) -> Result<T, ErrorData> {
 impl Fixtures {
     pub(crate) fn new() -> Self {
         let codec = RequestStateCodec::new("the key of a server that lives as long as a test");
-        Self { codec, changes: broadcast::channel(16).0, level: Mutex::new(LoggingLevel::Debug) }
+        Self {
+            codec,
+            changes: broadcast::channel(16).0,
+            level: Mutex::new(LoggingLevel::Debug),
+        }
     }
 
     /// Writes three log messages, as far as the client wants them.
@@ -59,7 +67,11 @@ impl Fixtures {
         if is_modern(context) && context.meta.log_level().is_none() {
             return;
         }
-        for text in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
+        for text in [
+            "Tool execution started",
+            "Tool processing data",
+            "Tool execution completed",
+        ] {
             let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(text));
             let _ = context.peer.notify_logging_message(message).await;
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -90,7 +102,10 @@ impl Fixtures {
         Ok(match context.peer.create_elicitation(params).await {
             Ok(answer) => {
                 let answer = json!(answer);
-                format!("User response: action={}, content={}", answer["action"], answer["content"])
+                format!(
+                    "User response: action={}, content={}",
+                    answer["action"], answer["content"]
+                )
             }
             Err(err) => return Err(ErrorData::internal_error(err.to_string(), None)),
         })
@@ -109,7 +124,8 @@ impl ServerHandler for Fixtures {
             .enable_completions()
             .enable_logging()
             .build();
-        ServerConfig::new(capabilities).with_server_info(Implementation::new("piton-conformance", "1.0.0"))
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("piton-conformance", "1.0.0"))
     }
 
     async fn list_tools(
@@ -145,7 +161,12 @@ impl ServerHandler for Fixtures {
             None => {}
         }
         let arguments = request.arguments.map_or(Value::Null, Value::Object);
-        let argument = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
+        let argument = |name: &str| {
+            arguments
+                .get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
         let text = match request.name.as_ref() {
             "test_tool_with_logging" | "test_logging_tool" => {
                 self.log(&context).await;
@@ -157,16 +178,29 @@ impl ServerHandler for Fixtures {
             }
             "test_sampling" => {
                 let messages = vec![SamplingMessage::user_text(argument("prompt"))];
-                let answer = context.peer.create_message(CreateMessageRequestParams::new(messages, 100)).await;
-                let answer = answer.map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
+                let answer = context
+                    .peer
+                    .create_message(CreateMessageRequestParams::new(messages, 100))
+                    .await;
+                let answer =
+                    answer.map_err(|err| ErrorData::internal_error(err.to_string(), None))?;
                 format!("LLM response: {}", json!(answer)["content"]["text"])
             }
-            "test_elicitation" => self.elicit(&context, argument("message"), questions::for_user()).await?,
+            "test_elicitation" => {
+                self.elicit(&context, argument("message"), questions::for_user())
+                    .await?
+            }
             "test_elicitation_sep1034_defaults" => {
-                self.elicit(&context, "Please look at the defaults", questions::with_defaults()).await?
+                self.elicit(
+                    &context,
+                    "Please look at the defaults",
+                    questions::with_defaults(),
+                )
+                .await?
             }
             "test_elicitation_sep1330_enums" => {
-                self.elicit(&context, "Please choose", questions::with_choices()).await?
+                self.elicit(&context, "Please choose", questions::with_choices())
+                    .await?
             }
             "test_missing_capability" => {
                 if client.sampling.is_none() {
@@ -183,7 +217,12 @@ impl ServerHandler for Fixtures {
                 let _ = self.changes.send(Change::Prompts);
                 "The prompts have changed.".to_owned()
             }
-            name => return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
+            name => {
+                return Err(ErrorData::invalid_params(
+                    format!("there is no tool `{name}`"),
+                    None,
+                ));
+            }
         };
         Ok(text_result(text).into())
     }
@@ -211,7 +250,10 @@ impl ServerHandler for Fixtures {
     ) -> Result<ReadResourceResponse, ErrorData> {
         match shelf::resource(&request.uri) {
             Some(resource) => Ok(result_as::<ReadResourceResult>(resource)?.into()),
-            None => Err(ErrorData::resource_not_found("Resource not found", Some(json!({ "uri": request.uri })))),
+            None => Err(ErrorData::resource_not_found(
+                "Resource not found",
+                Some(json!({ "uri": request.uri })),
+            )),
         }
     }
 
@@ -231,7 +273,10 @@ impl ServerHandler for Fixtures {
         Ok(())
     }
 
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
         Some(requested.clone())
     }
 
@@ -265,11 +310,16 @@ impl ServerHandler for Fixtures {
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         if request.name == "test_input_required_result_prompt" {
-            let round = Round { answers: request.input_responses.as_ref(), state: None, codec: &self.codec };
+            let round = Round {
+                answers: request.input_responses.as_ref(),
+                state: None,
+                codec: &self.codec,
+            };
             return Ok(match round.prompt()? {
                 Outcome::Asked(question) => question.into(),
                 Outcome::Told(text) => {
-                    let said = json!({ "role": "user", "content": { "type": "text", "text": text } });
+                    let said =
+                        json!({ "role": "user", "content": { "type": "text", "text": text } });
                     result_as::<GetPromptResult>(json!({ "messages": [said] }))?.into()
                 }
             });
@@ -277,7 +327,10 @@ impl ServerHandler for Fixtures {
         let arguments = request.arguments.map_or(Value::Null, Value::Object);
         match shelf::prompt(&request.name, &arguments) {
             Some(prompt) => Ok(result_as::<GetPromptResult>(prompt)?.into()),
-            None => Err(ErrorData::invalid_params(format!("there is no prompt `{}`", request.name), None)),
+            None => Err(ErrorData::invalid_params(
+                format!("there is no prompt `{}`", request.name),
+                None,
+            )),
         }
     }
 
@@ -287,7 +340,9 @@ impl ServerHandler for Fixtures {
         _context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let words = ["paris", "park", "party", "test"].into_iter();
-        let fitting: Vec<&str> = words.filter(|word| word.starts_with(&request.argument.value)).collect();
+        let fitting: Vec<&str> = words
+            .filter(|word| word.starts_with(&request.argument.value))
+            .collect();
         let total = fitting.len();
         result_as(json!({ "completion": { "values": fitting, "total": total, "hasMore": false } }))
     }
@@ -305,7 +360,9 @@ impl ServerHandler for Fixtures {
 }
 
 fn is_modern(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+    context
+        .protocol_version()
+        .is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
 fn text_result(text: String) -> CallToolResult {

@@ -14,7 +14,7 @@ use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use piton::mcp::http::{self, Access, HttpOptions, Reach};
+use piton::mcp::http::{self, ClientAccess, HttpOptions, ListenReach};
 use piton::mcp::stack::Stack;
 
 use fixtures::Fixtures;
@@ -22,13 +22,17 @@ use fixtures::Fixtures;
 fn main() -> Result<(), Box<dyn Error>> {
     let options = HttpOptions {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        reach: Reach::Loopback,
-        access: Access::Open,
+        reach: ListenReach::Loopback,
+        access: ClientAccess::Open,
         allowed_hosts: Vec::new(),
         allowed_origins: Vec::new(),
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let stack = Arc::new(Stack::new(Fixtures::new()));
-    runtime.block_on(http::serve(stack, &options, |address| println!("http://{address}/mcp")))?;
+    runtime.block_on(http::serve(stack, &options, |address| {
+        println!("http://{address}/mcp");
+    }))?;
     Ok(())
 }

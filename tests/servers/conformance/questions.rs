@@ -23,7 +23,11 @@ pub(crate) enum Outcome {
 
 impl Round<'_> {
     /// A tool that asks within its answer, or nothing if it does not.
-    pub(crate) fn tool(&self, tool: &str, client: &ClientCapabilities) -> Result<Option<Outcome>, ErrorData> {
+    pub(crate) fn tool(
+        &self,
+        tool: &str,
+        client: &ClientCapabilities,
+    ) -> Result<Option<Outcome>, ErrorData> {
         let name = || elicitation("What is your name?", "name", "string");
         Ok(Some(match tool {
             "test_input_required_result_elicitation" | "test_streaming_elicitation" => {
@@ -34,18 +38,28 @@ impl Round<'_> {
             }
             "test_input_required_result_sampling" => match self.answer("capital_question") {
                 Some(answer) => Outcome::Told(answer.to_string()),
-                None => asked(json!({ "capital_question": sample("What is the capital of France?", 100) }), None)?,
+                None => asked(
+                    json!({ "capital_question": sample("What is the capital of France?", 100) }),
+                    None,
+                )?,
             },
             "test_input_required_result_list_roots" => match self.answer("client_roots") {
                 Some(roots) => Outcome::Told(roots.to_string()),
-                None => asked(json!({ "client_roots": { "method": "roots/list", "params": {} } }), None)?,
+                None => asked(
+                    json!({ "client_roots": { "method": "roots/list", "params": {} } }),
+                    None,
+                )?,
             },
-            "test_input_required_result_request_state" | "test_input_required_result_tampered_state" => {
+            "test_input_required_result_request_state"
+            | "test_input_required_result_tampered_state" => {
                 if let (Some(_), Some(_)) = (self.opened()?, self.answer("confirm")) {
                     Outcome::Told("state-ok".to_owned())
                 } else {
                     let question = elicitation("Please confirm", "ok", "boolean");
-                    asked(json!({ "confirm": question }), Some(self.codec.seal(b"confirm")))?
+                    asked(
+                        json!({ "confirm": question }),
+                        Some(self.codec.seal(b"confirm")),
+                    )?
                 }
             }
             "test_input_required_result_multiple_inputs" => {
@@ -97,22 +111,33 @@ impl Round<'_> {
                 asked(json!({ "step1": question }), Some(self.codec.seal(b"")))
             }
             Some(name) if name.is_empty() => {
-                let question = elicitation("Step 2: What is your favorite color?", "color", "string");
+                let question =
+                    elicitation("Step 2: What is your favorite color?", "color", "string");
                 let name = self.field("step1", "name").unwrap_or("nobody");
-                asked(json!({ "step2": question }), Some(self.codec.seal(name.as_bytes())))
+                asked(
+                    json!({ "step2": question }),
+                    Some(self.codec.seal(name.as_bytes())),
+                )
             }
             Some(name) => {
                 let color = self.field("step2", "color").unwrap_or("none");
-                Ok(Outcome::Told(format!("{} likes {color}.", String::from_utf8_lossy(&name))))
+                Ok(Outcome::Told(format!(
+                    "{} likes {color}.",
+                    String::from_utf8_lossy(&name)
+                )))
             }
         }
     }
 
     /// The state that came back, once it is known to be unchanged.
     fn opened(&self) -> Result<Option<Vec<u8>>, ErrorData> {
-        let Some(state) = self.state else { return Ok(None) };
+        let Some(state) = self.state else {
+            return Ok(None);
+        };
         let opened = self.codec.open(state);
-        opened.map(Some).map_err(|_| ErrorData::invalid_params("the request state was changed", None))
+        opened
+            .map(Some)
+            .map_err(|_| ErrorData::invalid_params("the request state was changed", None))
     }
 
     fn answer(&self, key: &str) -> Option<&Value> {
@@ -127,7 +152,8 @@ impl Round<'_> {
 
 /// A question to the user for one value.
 fn elicitation(message: &str, field: &str, kind: &str) -> Value {
-    let schema = json!({ "type": "object", "properties": { field: { "type": kind } }, "required": [field] });
+    let schema =
+        json!({ "type": "object", "properties": { field: { "type": kind } }, "required": [field] });
     json!({ "method": "elicitation/create", "params": { "mode": "form", "message": message, "requestedSchema": schema } })
 }
 
@@ -137,7 +163,10 @@ fn sample(text: &str, most: u32) -> Value {
 }
 
 fn asked(questions: Value, state: Option<String>) -> Result<Outcome, ErrorData> {
-    Ok(Outcome::Asked(InputRequiredResult::new(Some(read_as(questions)?), state)))
+    Ok(Outcome::Asked(InputRequiredResult::new(
+        Some(read_as(questions)?),
+        state,
+    )))
 }
 
 /// The question with defaults.

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 /// A red dot, as PNG.
-pub(crate) const IMAGE: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
+pub(crate) const IMAGE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
 
 /// No sound, as WAV.
 const AUDIO: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA=";
@@ -16,29 +15,71 @@ pub(crate) fn tools() -> Value {
         ("test_image_content", "Answers with an image"),
         ("test_audio_content", "Answers with sound"),
         ("test_embedded_resource", "Answers with a resource"),
-        ("test_multiple_content_types", "Answers with text, an image and a resource"),
+        (
+            "test_multiple_content_types",
+            "Answers with text, an image and a resource",
+        ),
         ("test_error_handling", "Always fails"),
-        ("test_tool_with_logging", "Writes log messages while it works"),
-        ("test_logging_tool", "Writes a log message if the request asks for it"),
+        (
+            "test_tool_with_logging",
+            "Writes log messages while it works",
+        ),
+        (
+            "test_logging_tool",
+            "Writes a log message if the request asks for it",
+        ),
         ("test_tool_with_progress", "Reports progress while it works"),
-        ("test_elicitation_sep1034_defaults", "Asks the user, with defaults"),
+        (
+            "test_elicitation_sep1034_defaults",
+            "Asks the user, with defaults",
+        ),
         ("test_elicitation_sep1330_enums", "Asks the user to choose"),
         ("test_missing_capability", "Needs a client that samples"),
-        ("test_streaming_elicitation", "Asks the user within its answer"),
-        ("test_trigger_tool_change", "Says that the tools have changed"),
-        ("test_trigger_prompt_change", "Says that the prompts have changed"),
+        (
+            "test_streaming_elicitation",
+            "Asks the user within its answer",
+        ),
+        (
+            "test_trigger_tool_change",
+            "Says that the tools have changed",
+        ),
+        (
+            "test_trigger_prompt_change",
+            "Says that the prompts have changed",
+        ),
         ("test_input_required_result_elicitation", "Needs a name"),
         ("test_input_required_result_sampling", "Needs a sample"),
         ("test_input_required_result_list_roots", "Needs the roots"),
-        ("test_input_required_result_request_state", "Needs a confirmation, and its state back"),
-        ("test_input_required_result_multiple_inputs", "Needs several things at once"),
-        ("test_input_required_result_multi_round", "Needs one thing after the other"),
-        ("test_input_required_result_tampered_state", "Notices a state that was changed"),
-        ("test_input_required_result_capabilities", "Asks only what the client can answer"),
+        (
+            "test_input_required_result_request_state",
+            "Needs a confirmation, and its state back",
+        ),
+        (
+            "test_input_required_result_multiple_inputs",
+            "Needs several things at once",
+        ),
+        (
+            "test_input_required_result_multi_round",
+            "Needs one thing after the other",
+        ),
+        (
+            "test_input_required_result_tampered_state",
+            "Notices a state that was changed",
+        ),
+        (
+            "test_input_required_result_capabilities",
+            "Asks only what the client can answer",
+        ),
     ];
     let mut tools: Vec<Value> = plain
         .iter()
-        .map(|(name, description)| tool(name, description, &json!({ "type": "object", "properties": {} })))
+        .map(|(name, description)| {
+            tool(
+                name,
+                description,
+                &json!({ "type": "object", "properties": {} }),
+            )
+        })
         .collect();
     for (name, argument) in [("test_sampling", "prompt"), ("test_elicitation", "message")] {
         let schema = json!({
@@ -57,7 +98,11 @@ pub(crate) fn tools() -> Value {
             "required": ["region"],
         }),
     ));
-    tools.push(tool("json_schema_2020_12_tool", "Has a schema of the newest kind", &newest_schema()));
+    tools.push(tool(
+        "json_schema_2020_12_tool",
+        "Has a schema of the newest kind",
+        &newest_schema(),
+    ));
     json!({ "tools": tools })
 }
 
@@ -67,9 +112,13 @@ pub(crate) fn answer(tool: &str) -> Option<Value> {
     let image = json!({ "type": "image", "data": IMAGE, "mimeType": "image/png" });
     let resource = |uri: &str, kind: &str, text: &str| json!({ "type": "resource", "resource": { "uri": uri, "mimeType": kind, "text": text } });
     Some(match tool {
-        "test_simple_text" => json!({ "content": [text("This is a simple text response for testing.")] }),
+        "test_simple_text" => {
+            json!({ "content": [text("This is a simple text response for testing.")] })
+        }
         "test_image_content" => json!({ "content": [image] }),
-        "test_audio_content" => json!({ "content": [{ "type": "audio", "data": AUDIO, "mimeType": "audio/wav" }] }),
+        "test_audio_content" => {
+            json!({ "content": [{ "type": "audio", "data": AUDIO, "mimeType": "audio/wav" }] })
+        }
         "test_embedded_resource" => {
             let content = "This is an embedded resource content.";
             json!({ "content": [resource("test://embedded-resource", "text/plain", content)] })
@@ -83,7 +132,9 @@ pub(crate) fn answer(tool: &str) -> Option<Value> {
             "content": [text("This tool intentionally returns an error for testing")],
             "isError": true,
         }),
-        "test_header_argument" | "json_schema_2020_12_tool" => json!({ "content": [text("It was called.")] }),
+        "test_header_argument" | "json_schema_2020_12_tool" => {
+            json!({ "content": [text("It was called.")] })
+        }
         _ => return None,
     })
 }
@@ -115,8 +166,11 @@ pub(crate) fn resource(uri: &str) -> Option<Value> {
         }
         "test://static-binary" => json!({ "uri": uri, "mimeType": "image/png", "blob": IMAGE }),
         _ => {
-            let id = uri.strip_prefix("test://template/")?.strip_suffix("/data")?;
-            let text = json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") });
+            let id = uri
+                .strip_prefix("test://template/")?
+                .strip_suffix("/data")?;
+            let text =
+                json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") });
             json!({ "uri": uri, "mimeType": "application/json", "text": text.to_string() })
         }
     };
@@ -125,7 +179,8 @@ pub(crate) fn resource(uri: &str) -> Option<Value> {
 
 /// Every prompt.
 pub(crate) fn prompts() -> Value {
-    let argument = |name: &str| json!({ "name": name, "description": "An argument", "required": true });
+    let argument =
+        |name: &str| json!({ "name": name, "description": "An argument", "required": true });
     json!({ "prompts": [
         { "name": "test_simple_prompt", "description": "A prompt" },
         {
@@ -145,13 +200,22 @@ pub(crate) fn prompts() -> Value {
 
 /// A prompt, filled in.
 pub(crate) fn prompt(name: &str, arguments: &Value) -> Option<Value> {
-    let argument = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
+    let argument = |name: &str| {
+        arguments
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
     let said = |content: Value| json!({ "role": "user", "content": content });
     let text = |text: &str| json!({ "type": "text", "text": text });
     let messages = match name {
         "test_simple_prompt" => json!([said(text("This is a simple prompt for testing."))]),
         "test_prompt_with_arguments" => {
-            let filled = format!("Prompt with arguments: arg1='{}', arg2='{}'", argument("arg1"), argument("arg2"));
+            let filled = format!(
+                "Prompt with arguments: arg1='{}', arg2='{}'",
+                argument("arg1"),
+                argument("arg2")
+            );
             json!([said(text(&filled))])
         }
         "test_prompt_with_embedded_resource" => {

@@ -1,43 +1,76 @@
-//! Edits against the real git, and against a plain model.
+//! Compares edits with the real git, and with a simple model.
 
 use std::fs::{self, File};
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 
-use super::super::Layout;
+use super::super::EntryLayout;
 use super::repository::Repository;
 use super::*;
 
-/// The edits as `git update-index --index-info` wants them: removals first, as git needs room.
+/// The edits for `git update-index --index-info`: removals first, because git needs free paths.
 fn instructions(edits: &Edits) -> Vec<u8> {
     let mut removed = Vec::new();
     let mut added = Vec::new();
     for (path, entry) in edits {
         match entry {
-            None => removed.extend(format!("0 {}\t{path}\n", ObjectId::zero(ObjectFormat::Sha1)).into_bytes()),
-            Some(entry) => added.extend(format!("{} {}\t{path}\n", entry.mode, entry.id).into_bytes()),
+            None => removed
+                .extend(format!("0 {}\t{path}\n", ObjectId::zero(ObjectFormat::Sha1)).into_bytes()),
+            Some(entry) => {
+                added.extend(format!("{} {}\t{path}\n", entry.mode, entry.id).into_bytes());
+            }
         }
     }
     [removed, added].concat()
 }
 
-/// Makes the same edits through us and through git and compares all that git says.
+/// Makes the same edits with piton and with git, and compares what git reports.
 fn assert_edits_like_git(repository: &Repository, edits: &Edits) {
     let before = repository.bytes();
     let edited = repository.load().edited(edits);
     repository.git_with(&["update-index", "--index-info"], &instructions(edits));
-    let expected = (repository.git(&["ls-files", "--stage"]), repository.git(&["write-tree", "--missing-ok"]));
+    let expected = (
+        repository.git(&["ls-files", "--stage"]),
+        repository.git(&["write-tree", "--missing-ok"]),
+    );
+    assert_fills_trees_like_git(repository, &edited, &repository.load());
 
     fs::write(repository.index(), before).unwrap();
     repository.replace(&edited);
-    assert_eq!(repository.git(&["ls-files", "--stage"]), expected.0, "{edits:?}");
-    assert_eq!(repository.git(&["write-tree", "--missing-ok"]), expected.1, "{edits:?}");
+    assert_eq!(
+        repository.git(&["ls-files", "--stage"]),
+        expected.0,
+        "{edits:?}"
+    );
+    assert_eq!(
+        repository.git(&["write-tree", "--missing-ok"]),
+        expected.1,
+        "{edits:?}"
+    );
     repository.assert_sound();
 }
 
+/// Fills in the trees that an edit has invalidated, and compares them with those of git, which
+/// `git write-tree` has left in its index.
+fn assert_fills_trees_like_git(repository: &Repository, edited: &Index, gits: &Index) {
+    let exists = |id: ObjectId| repository.has(id);
+    let mut filled = edited.clone();
+    filled.fill_trees(&exists);
+    assert_eq!(tree_bytes(&filled), tree_bytes(gits));
+    let mut new = Index {
+        trees: None,
+        ..edited.clone()
+    };
+    new.fill_trees(&exists);
+    assert_eq!(tree_bytes(&new), tree_bytes(gits));
+}
+
 fn blob(repository: &Repository, content: &[u8]) -> IndexEntry {
-    let entry = Entry { mode: FileMode::Regular, id: repository.blob(content) };
+    let entry = Entry {
+        mode: FileMode::Regular,
+        id: repository.blob(content),
+    };
     IndexEntry::new(entry, Stat::default())
 }
 
@@ -57,7 +90,12 @@ fn files_are_added_changed_and_removed() {
         assert_edits_like_git(&repository, &edits);
         let index = repository.load();
         assert_eq!(index.find(b"b/c/three"), None);
-        assert_eq!(paths(&index), ["0", "a-b", "a/one", "a/three", "a/two", "b/four", "five", "z/z/z"]);
+        assert_eq!(
+            paths(&index),
+            [
+                "0", "a-b", "a/one", "a/three", "a/two", "b/four", "five", "z/z/z"
+            ]
+        );
     }
 }
 
@@ -66,29 +104,43 @@ fn a_commit_of_an_edited_index_is_clean() {
     let repository = Repository::with_files();
     repository.write(b"a/one", b"changed");
     fs::remove_file(repository.folder().join("five")).unwrap();
-    let edits =
-        Edits::from([(RepoPath::from("a/one"), Some(blob(&repository, b"changed"))), (RepoPath::from("five"), None)]);
+    let edits = Edits::from([
+        (RepoPath::from("a/one"), Some(blob(&repository, b"changed"))),
+        (RepoPath::from("five"), None),
+    ]);
     repository.replace(&repository.load().edited(&edits));
-    let status: Vec<String> =
-        repository.status().lines().map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
+    let status: Vec<String> = repository
+        .status()
+        .lines()
+        .map(|line| line.split(' ').take(2).collect::<Vec<_>>().join(" "))
+        .collect();
     assert_eq!(status, ["1 M.", "1 D."]);
     repository.git(&["commit", "-q", "-m", "edited"]);
     assert_eq!(repository.status(), "");
-    assert_eq!(repository.git(&["write-tree"]), repository.git(&["rev-parse", "HEAD^{tree}"]));
+    assert_eq!(
+        repository.git(&["write-tree"]),
+        repository.git(&["rev-parse", "HEAD^{tree}"])
+    );
     repository.assert_sound();
 }
 
 #[test]
 fn a_file_takes_the_place_of_a_folder_and_back() {
     let repository = Repository::with_files();
-    // `a-b` lies between `a` and `a/one` in the order of the index.
+    // `a-b` is between `a` and `a/one` in the order of the index.
     let edits = Edits::from([(RepoPath::from("a"), Some(blob(&repository, b"a file")))]);
     assert_edits_like_git(&repository, &edits);
-    assert_eq!(paths(&repository.load()), ["a", "a-b", "b/c/three", "b/four", "five"]);
+    assert_eq!(
+        paths(&repository.load()),
+        ["a", "a-b", "b/c/three", "b/four", "five"]
+    );
 
     let edits = Edits::from([(RepoPath::from("a/b/c"), Some(blob(&repository, b"deep")))]);
     assert_edits_like_git(&repository, &edits);
-    assert_eq!(paths(&repository.load()), ["a-b", "a/b/c", "b/c/three", "b/four", "five"]);
+    assert_eq!(
+        paths(&repository.load()),
+        ["a-b", "a/b/c", "b/c/three", "b/four", "five"]
+    );
 }
 
 #[test]
@@ -102,14 +154,20 @@ fn of_a_file_and_what_is_inside_it_the_inside_wins() {
     ]);
     let old = index_of(&[("a/old", entry(9)), ("c/d", entry(9))]);
     assert_eq!(paths(&old.edited(&edits)), ["a-b", "a/b", "c"]);
-    assert_eq!(paths(&Index::empty(ObjectFormat::Sha1).edited(&edits)), ["a-b", "a/b", "c"]);
+    assert_eq!(
+        paths(&Index::empty(ObjectFormat::Sha1).edited(&edits)),
+        ["a-b", "a/b", "c"]
+    );
 }
 
 #[test]
 fn all_sides_of_a_conflict_give_way() {
     let repository = Repository::in_conflict();
     let resolved = blob(&repository, b"resolved");
-    let edits = Edits::from([(RepoPath::from("a/one"), Some(resolved)), (RepoPath::from("b/four"), None)]);
+    let edits = Edits::from([
+        (RepoPath::from("a/one"), Some(resolved)),
+        (RepoPath::from("b/four"), None),
+    ]);
     let index = repository.load().edited(&edits);
     assert_eq!(index.unmerged(), []);
     assert_eq!(index.find(b"b/four"), None);
@@ -132,6 +190,44 @@ fn only_the_trees_around_an_edit_are_forgotten() {
 }
 
 #[test]
+fn a_tree_that_git_does_not_have_is_not_filled_in() {
+    let repository = Repository::with_files();
+    let edits = Edits::from([
+        (
+            RepoPath::from("b/c/three"),
+            Some(blob(&repository, b"changed")),
+        ),
+        (RepoPath::from("a/one"), Some(blob(&repository, b"changed"))),
+    ]);
+    let edited = repository.load().edited(&edits);
+    let mut complete = edited.clone();
+    complete.fill_trees(&|_| true);
+    let missing = complete.cached_tree_of(b"b/c").unwrap();
+    let mut filled = edited.clone();
+    filled.fill_trees(&|tree| tree != missing);
+    for unknown in ["", "b", "b/c"] {
+        assert_eq!(filled.cached_tree_of(unknown.as_bytes()), None);
+    }
+    assert_eq!(filled.cached_tree_of(b"a"), complete.cached_tree_of(b"a"));
+    assert!(filled.cached_tree_of(b"a").is_some());
+}
+
+#[test]
+fn a_folder_with_an_announced_file_has_no_cached_tree_as_in_git() {
+    let repository = Repository::with_files();
+    repository.write(b"b/announced", b"");
+    repository.git(&["add", "-N", "b/announced"]);
+    let edits = Edits::from([(RepoPath::from("a/one"), Some(blob(&repository, b"changed")))]);
+    assert_edits_like_git(&repository, &edits);
+    let mut filled = repository.load();
+    filled.fill_trees(&|_| true);
+    assert_eq!(filled.cached_tree(), None);
+    assert_eq!(filled.cached_tree_of(b"b"), None);
+    assert!(filled.cached_tree_of(b"b/c").is_some());
+    assert!(filled.cached_tree_of(b"a").is_some());
+}
+
+#[test]
 fn new_stat_fields_alone_leave_the_trees_valid() {
     let repository = Repository::with_files();
     let old = repository.load();
@@ -147,14 +243,21 @@ fn new_stat_fields_alone_leave_the_trees_valid() {
     assert_eq!(new.cached_tree(), None);
 }
 
-/// A repository with a change that git only finds because the file is as young as the index.
+/// A repository with a change that git detects only because the file is as young as the index.
 fn with_racy_change() -> Repository {
     let repository = Repository::new();
-    // The time of the last change of metadata cannot be set, so git must not look at it.
+    // The ctime cannot be set, so git must not compare it.
     repository.git(&["config", "core.trustctime", "false"]);
     let file = repository.folder().join("racy");
     let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000);
-    let age = |path: &std::path::Path| File::options().append(true).open(path).unwrap().set_modified(then).unwrap();
+    let age = |path: &std::path::Path| {
+        File::options()
+            .append(true)
+            .open(path)
+            .unwrap()
+            .set_modified(then)
+            .unwrap();
+    };
     repository.write(b"other", b"other");
     repository.write(b"racy", b"one");
     age(&file);
@@ -173,7 +276,7 @@ fn a_change_in_the_second_of_the_old_index_is_still_seen() {
     repository.replace(&repository.load().edited(&Edits::new()));
     assert!(repository.status().ends_with(" racy"));
 
-    // Also when the next rewrite finds nothing racy any more.
+    // Also if the next rewrite finds no racy entry.
     repository.replace(&repository.load().edited(&Edits::new()));
     assert!(repository.status().ends_with(" racy"));
     repository.assert_sound();
@@ -185,9 +288,12 @@ fn without_the_mark_the_change_would_be_lost() {
     let index = repository.load();
     repository.replace(&index);
     assert_eq!(repository.status(), "");
-    // The mark is all that the two tests differ in.
+    // The two tests differ only in the marked size.
     let marked = index.edited(&Edits::new());
-    assert_eq!(marked.get(marked.find(b"racy").unwrap()).unwrap().stat.size, 0);
+    assert_eq!(
+        marked.get(marked.find(b"racy").unwrap()).unwrap().stat.size,
+        0
+    );
 }
 
 #[test]
@@ -203,9 +309,18 @@ fn a_file_that_the_caller_vouches_for_keeps_its_size() {
 #[test]
 fn an_old_entry_keeps_its_stat_fields() {
     let repository = Repository::with_files();
-    let then = fs::metadata(repository.index()).unwrap().modified().unwrap() - Duration::from_secs(100);
+    let then = fs::metadata(repository.index())
+        .unwrap()
+        .modified()
+        .unwrap()
+        - Duration::from_secs(100);
     for path in ["a/one", "a/two", "a-b", "b/c/three", "b/four", "five"] {
-        File::options().append(true).open(repository.folder().join(path)).unwrap().set_modified(then).unwrap();
+        File::options()
+            .append(true)
+            .open(repository.folder().join(path))
+            .unwrap()
+            .set_modified(then)
+            .unwrap();
     }
     repository.git(&["update-index", "--refresh"]);
     let before = repository.listing();
@@ -214,28 +329,39 @@ fn an_old_entry_keeps_its_stat_fields() {
 }
 
 fn any_entry() -> impl Strategy<Value = IndexEntry> {
-    let modes = [FileMode::Regular, FileMode::Executable, FileMode::Symlink, FileMode::Gitlink];
-    (any::<[u32; 9]>(), proptest::sample::select(modes.to_vec()), any::<[u8; 20]>(), any::<[bool; 3]>()).prop_map(
-        |([cs, cn, ms, mn, device, inode, user, group, size], mode, id, flags)| IndexEntry {
-            stat: Stat {
-                changed_seconds: cs,
-                changed_nanos: cn,
-                modified_seconds: ms,
-                modified_nanos: mn,
-                device,
-                inode,
-                user,
-                group,
-                size,
-            },
-            mode,
-            id: ObjectId::from_bytes(&id).unwrap(),
-            stage: 0,
-            assume_unchanged: flags[0],
-            skip_worktree: flags[1],
-            intent_to_add: flags[2],
-        },
+    let modes = [
+        FileMode::Regular,
+        FileMode::Executable,
+        FileMode::Symlink,
+        FileMode::Gitlink,
+    ];
+    (
+        any::<[u32; 9]>(),
+        proptest::sample::select(modes.to_vec()),
+        any::<[u8; 20]>(),
+        any::<[bool; 3]>(),
     )
+        .prop_map(
+            |([cs, cn, ms, mn, device, inode, user, group, size], mode, id, flags)| IndexEntry {
+                stat: Stat {
+                    changed_seconds: cs,
+                    changed_nanos: cn,
+                    modified_seconds: ms,
+                    modified_nanos: mn,
+                    device,
+                    inode,
+                    user,
+                    group,
+                    size,
+                },
+                mode,
+                id: ObjectId::from_bytes(&id).unwrap(),
+                stage: 0,
+                assume_unchanged: flags[0],
+                skip_worktree: flags[1],
+                intent_to_add: flags[2],
+            },
+        )
 }
 
 /// Paths that are often inside of each other.
@@ -251,7 +377,7 @@ fn any_edits() -> impl Strategy<Value = Edits> {
     proptest::collection::btree_map(any_path(), proptest::option::of(any_entry()), 0..20)
 }
 
-/// What edits do, one after the other, on a plain map.
+/// Applies edits to a simple map, one after the other.
 fn model(map: &mut BTreeMap<RepoPath, IndexEntry>, edits: &Edits) {
     for (path, entry) in edits {
         map.remove(path);
@@ -267,13 +393,13 @@ proptest! {
     fn edits_do_what_a_map_does_and_survive_the_file(
         first in any_edits(),
         second in any_edits(),
-        layout in proptest::sample::select(vec![Layout::Padded, Layout::Compressed]),
+        layout in proptest::sample::select(vec![EntryLayout::Padded, EntryLayout::Compressed]),
     ) {
         let mut index = Index { layout, ..Index::empty(ObjectFormat::Sha1) };
         let mut map = BTreeMap::new();
         for edits in [first, second] {
             index = index.edited(&edits);
-            // Without a file all that was there before is racy.
+            // Without a file, all earlier entries are racy.
             for (path, entry) in &mut map {
                 let path: &RepoPath = path;
                 let entry: &mut IndexEntry = entry;
@@ -302,14 +428,14 @@ proptest! {
         let blobs = [blob(&repository, b"base"), blob(&repository, b"one"), blob(&repository, b"two")];
         let base: Edits = base.iter().map(|path| (RepoPath::from(path.as_str()), Some(blobs[0]))).collect();
         repository.replace(&repository.load().edited(&base));
-        // Lets git write the trees, so that edits must forget the right ones.
+        // Let git write the trees, so that edits must invalidate the right ones.
         repository.git(&["read-tree", &repository.git(&["write-tree"])]);
         prop_assert!(repository.load().cached_tree().is_some());
         let mut files: Vec<(RepoPath, Option<IndexEntry>)> = edits
             .iter()
             .map(|(path, kind)| (RepoPath::from(path.as_str()), kind.map(|second| blobs[1 + usize::from(second)])))
             .collect();
-        // A path that is both a file and a folder depends on the order, which is not git's to choose.
+        // If a path is both a file and a folder, the result depends on the order.
         let added: Vec<RepoPath> = files.iter().filter(|(_, entry)| entry.is_some()).map(|(path, _)| path.clone()).collect();
         files.retain(|(path, entry)| entry.is_none() || !added.iter().any(|other| other.is_inside(path)));
         assert_edits_like_git(&repository, &files.into_iter().collect());

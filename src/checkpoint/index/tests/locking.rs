@@ -1,4 +1,4 @@
-//! The lock that git knows.
+//! Git's lock on the index.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -13,7 +13,13 @@ use crate::disk::Disk;
 #[test]
 fn git_waits_for_us_and_we_for_git() {
     let repository = Repository::with_files();
-    let lock = IndexLock::acquire(&repository.index(), &repository.own(), Duration::ZERO, &Disk::unsynced()).unwrap();
+    let lock = IndexLock::acquire(
+        &repository.index(),
+        &repository.own(),
+        Duration::ZERO,
+        &Disk::unsynced(),
+    )
+    .unwrap();
     repository.write(b"new", b"new");
     assert!(!repository.run(&["add", "new"], b"").status.success());
     drop(lock);
@@ -22,23 +28,41 @@ fn git_waits_for_us_and_we_for_git() {
     let path = repository.index().with_extension("lock");
     fs::write(&path, "somebody's").unwrap();
     for wait in [Duration::ZERO, Duration::from_millis(20)] {
-        let refused = IndexLock::acquire(&repository.index(), &repository.own(), wait, &Disk::unsynced()).unwrap_err();
+        let refused = IndexLock::acquire(
+            &repository.index(),
+            &repository.own(),
+            wait,
+            &Disk::unsynced(),
+        )
+        .unwrap_err();
         assert!(
             matches!(&refused, CheckpointError::IndexLocked { path: named, age } if *named == path && age.as_secs() < 3600)
         );
     }
-    // Somebody else's lock is theirs.
+    // A lock of another program stays.
     assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");
 }
 
 #[test]
 fn a_lock_that_goes_away_in_time_is_taken() {
     let repository = Repository::with_files();
-    let held = IndexLock::acquire(&repository.index(), &repository.own(), Duration::ZERO, &Disk::unsynced()).unwrap();
+    let held = IndexLock::acquire(
+        &repository.index(),
+        &repository.own(),
+        Duration::ZERO,
+        &Disk::unsynced(),
+    )
+    .unwrap();
     let index = repository.index();
     let own = tempfile::tempdir().unwrap();
     let waiting = thread::spawn(move || {
-        IndexLock::acquire(&index, own.path(), Duration::from_mins(1), &Disk::unsynced()).map(drop)
+        IndexLock::acquire(
+            &index,
+            own.path(),
+            Duration::from_mins(1),
+            &Disk::unsynced(),
+        )
+        .map(drop)
     });
     thread::sleep(Duration::from_millis(30));
     drop(held);
@@ -46,13 +70,46 @@ fn a_lock_that_goes_away_in_time_is_taken() {
     repository.assert_sound();
 }
 
+/// The disk failed when piton removed its lock.
+#[test]
+fn a_lock_that_piton_could_not_remove_is_not_taken_for_that_of_another_program() {
+    let repository = Repository::with_files();
+    let path = repository.index().with_extension("lock");
+    for is_lock_left in [true, false] {
+        let mark = repository.own().join("index-lock");
+        fs::write(&mark, "").unwrap();
+        if is_lock_left {
+            fs::hard_link(&mark, &path).unwrap();
+        }
+        let lock = IndexLock::acquire(
+            &repository.index(),
+            &repository.own(),
+            Duration::ZERO,
+            &Disk::unsynced(),
+        )
+        .unwrap();
+        drop(lock);
+        assert!(!path.exists() && !mark.exists());
+    }
+    repository.assert_sound();
+}
+
 #[test]
 fn nothing_changes_unless_it_is_committed() {
     let repository = Repository::with_files();
     let before = repository.bytes();
-    let lock = IndexLock::acquire(&repository.index(), &repository.own(), Duration::ZERO, &Disk::unsynced()).unwrap();
+    let lock = IndexLock::acquire(
+        &repository.index(),
+        &repository.own(),
+        Duration::ZERO,
+        &Disk::unsynced(),
+    )
+    .unwrap();
     let written = lock.write(b"never used").unwrap();
-    assert_eq!(fs::read(repository.index().with_extension("lock")).unwrap(), b"never used");
+    assert_eq!(
+        fs::read(repository.index().with_extension("lock")).unwrap(),
+        b"never used"
+    );
     drop(written);
     assert_eq!(repository.bytes(), before);
     repository.assert_sound();
@@ -64,7 +121,14 @@ fn the_permissions_of_the_index_stay() {
     for mode in [0o600, 0o664, 0o444] {
         fs::set_permissions(repository.index(), fs::Permissions::from_mode(mode)).unwrap();
         repository.assert_survives();
-        assert_eq!(fs::metadata(repository.index()).unwrap().permissions().mode() & 0o7777, mode);
+        assert_eq!(
+            fs::metadata(repository.index())
+                .unwrap()
+                .permissions()
+                .mode()
+                & 0o7777,
+            mode
+        );
     }
 }
 
@@ -74,7 +138,13 @@ fn the_file_behind_a_link_is_replaced() {
     let target = repository.folder().join(".git/real");
     fs::rename(repository.index(), &target).unwrap();
     symlink("real", repository.index()).unwrap();
-    let lock = IndexLock::acquire(&repository.index(), &repository.own(), Duration::ZERO, &Disk::unsynced()).unwrap();
+    let lock = IndexLock::acquire(
+        &repository.index(),
+        &repository.own(),
+        Duration::ZERO,
+        &Disk::unsynced(),
+    )
+    .unwrap();
     assert!(repository.folder().join(".git/real.lock").exists());
     drop(lock);
     repository.assert_survives();

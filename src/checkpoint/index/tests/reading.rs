@@ -1,4 +1,4 @@
-//! What git writes is read, and written back as git would.
+//! Piton reads what git writes, and writes it back as git would.
 
 use std::fmt::Write;
 use std::fs;
@@ -6,7 +6,7 @@ use std::fs;
 use proptest::prelude::*;
 
 use super::super::super::error::CheckpointError;
-use super::super::{Layout, Stamp};
+use super::super::{EntryLayout, Stamp};
 use super::repository::Repository;
 use super::*;
 
@@ -40,7 +40,11 @@ fn version_3_keeps_its_flags() {
     let index = repository.load();
     let flagged = |path: &[u8]| {
         let entry = index.get(index.find(path).unwrap()).unwrap();
-        (entry.intent_to_add, entry.skip_worktree, entry.assume_unchanged)
+        (
+            entry.intent_to_add,
+            entry.skip_worktree,
+            entry.assume_unchanged,
+        )
     };
     assert_eq!(flagged(b"later"), (true, false, false));
     assert_eq!(flagged(b"a/one"), (false, true, false));
@@ -63,7 +67,9 @@ fn version_3_becomes_2_when_nothing_needs_it_and_2_becomes_3_when_something_does
     assert!(repository.git(&["ls-files", "-t"]).contains("S a/one"));
 
     entry.skip_worktree = false;
-    let plain = repository.load().edited(&Edits::from([(path, Some(entry))]));
+    let plain = repository
+        .load()
+        .edited(&Edits::from([(path, Some(entry))]));
     assert_eq!(version(&plain.to_bytes()), 2);
 }
 
@@ -74,8 +80,11 @@ fn version_4_stays_version_4() {
     let bytes = repository.bytes();
     assert_eq!(version(&bytes), 4);
     let index = repository.load();
-    assert_eq!(index.layout, Layout::Compressed);
-    assert_eq!(paths(&index), ["a-b", "a/one", "a/two", "b/c/three", "b/four", "five"]);
+    assert_eq!(index.layout, EntryLayout::Compressed);
+    assert_eq!(
+        paths(&index),
+        ["a-b", "a/one", "a/two", "b/c/three", "b/four", "five"]
+    );
     assert_eq!(index.to_bytes(), bytes);
     repository.assert_survives();
 }
@@ -84,14 +93,26 @@ fn version_4_stays_version_4() {
 fn the_sides_of_a_conflict_are_kept() {
     let repository = Repository::in_conflict();
     let index = repository.load();
-    assert_eq!(index.unmerged(), [RepoPath::from("a/one"), RepoPath::from("b/four")]);
+    assert_eq!(
+        index.unmerged(),
+        [RepoPath::from("a/one"), RepoPath::from("b/four")]
+    );
     let stages: Vec<(String, u8)> = index
         .entries(0..index.len())
         .filter(|(_, entry)| entry.stage > 0)
         .map(|(path, entry)| (String::from_utf8_lossy(path).into_owned(), entry.stage))
         .collect();
-    let expected = [("a/one", 1), ("a/one", 2), ("a/one", 3), ("b/four", 1), ("b/four", 3)];
-    assert_eq!(stages, expected.map(|(path, stage)| (path.to_owned(), stage)));
+    let expected = [
+        ("a/one", 1),
+        ("a/one", 2),
+        ("a/one", 3),
+        ("b/four", 1),
+        ("b/four", 3),
+    ];
+    assert_eq!(
+        stages,
+        expected.map(|(path, stage)| (path.to_owned(), stage))
+    );
     assert_eq!(index.find(b"a/one"), None);
     assert!(index.find(b"a/two").is_some());
     assert_eq!(index.to_bytes(), repository.bytes());
@@ -109,7 +130,10 @@ fn a_resolved_conflict_can_still_be_brought_back() {
     assert_eq!(repository.load().to_bytes(), bytes);
     repository.assert_survives();
     repository.git(&["checkout", "-m", "--", "a/one"]);
-    assert_eq!(repository.git(&["ls-files", "--unmerged", "a/one"]), conflict);
+    assert_eq!(
+        repository.git(&["ls-files", "--unmerged", "a/one"]),
+        conflict
+    );
 }
 
 #[test]
@@ -126,7 +150,10 @@ fn paths_beyond_the_length_in_the_flags_are_kept() {
         repository.git_with(&["update-index", "--index-info"], lines.as_bytes());
         repository.git(&["update-index", "--index-version", version]);
         let index = repository.load();
-        let longest = index.entries(0..index.len()).map(|(path, _)| path.len()).max();
+        let longest = index
+            .entries(0..index.len())
+            .map(|(path, _)| path.len())
+            .max();
         assert_eq!(longest, Some(70000));
         assert_eq!(index.to_bytes(), repository.bytes(), "version {version}");
         let before = repository.listing();
@@ -139,7 +166,15 @@ fn paths_beyond_the_length_in_the_flags_are_kept() {
 fn names_are_bytes() {
     for version in ["2", "4"] {
         let repository = Repository::with_files();
-        for name in [&b"bad\xff\xfe"[..], b"two\nlines", b"\"quoted\\\"", b" ", b"-rf", b"\x01", "größe".as_bytes()] {
+        for name in [
+            &b"bad\xff\xfe"[..],
+            b"two\nlines",
+            b"\"quoted\\\"",
+            b" ",
+            b"-rf",
+            b"\x01",
+            "größe".as_bytes(),
+        ] {
             repository.write(name, b"odd");
         }
         repository.git(&["add", "."]);
@@ -157,10 +192,19 @@ fn every_kind_of_file_is_kept() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let repository = Repository::with_files();
     symlink("nowhere", repository.folder().join("link")).unwrap();
-    fs::set_permissions(repository.folder().join("five"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(
+        repository.folder().join("five"),
+        fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
     repository.git(&["add", "."]);
     let head = repository.git(&["rev-parse", "HEAD"]);
-    repository.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{head},module")]);
+    repository.git(&[
+        "update-index",
+        "--add",
+        "--cacheinfo",
+        &format!("160000,{head},module"),
+    ]);
     let index = repository.load();
     let mode = |path: &[u8]| index.get(index.find(path).unwrap()).unwrap().mode;
     assert_eq!(mode(b"link"), FileMode::Symlink);
@@ -175,7 +219,7 @@ fn every_kind_of_file_is_kept() {
 fn an_index_without_files_is_read() {
     let repository = Repository::with_files();
     repository.git(&["read-tree", "--empty"]);
-    // Git names the tree without files before anybody wrote it, and complains of that itself.
+    // Git names the empty tree before it was written, and then reports it as missing.
     repository.git(&["hash-object", "-t", "tree", "-w", "--stdin"]);
     let index = repository.load();
     assert_eq!(index.len(), 0);
@@ -199,7 +243,12 @@ fn a_missing_index_is_one_without_files() {
 #[test]
 fn an_index_without_checksum_is_read() {
     let repository = Repository::with_files();
-    repository.git(&["-c", "index.skipHash=true", "update-index", "--force-write-index"]);
+    repository.git(&[
+        "-c",
+        "index.skipHash=true",
+        "update-index",
+        "--force-write-index",
+    ]);
     assert!(repository.bytes().ends_with(&[0; 20]));
     repository.assert_survives();
     assert!(!repository.bytes().ends_with(&[0; 20]));
@@ -211,13 +260,25 @@ fn what_describes_the_old_file_is_dropped() {
     repository.write(b"untracked", b"");
     repository.git(&["config", "core.untrackedCache", "true"]);
     repository.git(&["update-index", "--force-untracked-cache"]);
-    let settings = ["index.threads=4", "index.recordEndOfIndexEntries=true", "index.recordOffsetTable=true"];
+    let settings = [
+        "index.threads=4",
+        "index.recordEndOfIndexEntries=true",
+        "index.recordOffsetTable=true",
+    ];
     let settings = settings.map(|setting| ["-c", setting]).concat();
     repository.git(&[&settings[..], &["update-index", "--force-write-index"]].concat());
     let extensions = [*b"UNTR", *b"EOIE"];
-    assert!(extensions.iter().all(|name| holds(&repository.bytes(), *name)));
+    assert!(
+        extensions
+            .iter()
+            .all(|name| holds(&repository.bytes(), *name))
+    );
     repository.assert_survives();
-    assert!(!extensions.iter().any(|name| holds(&repository.bytes(), *name)));
+    assert!(
+        !extensions
+            .iter()
+            .any(|name| holds(&repository.bytes(), *name))
+    );
     assert!(holds(&repository.bytes(), *b"TREE"));
 }
 
@@ -227,7 +288,12 @@ fn a_large_index_is_read_and_verified() {
     let blob = repository.blob(b"same");
     let mut lines = String::new();
     for number in 0..5000 {
-        writeln!(lines, "100644 {blob}\tfolder {}/a file with quite a long name {number:05}", number % 70).unwrap();
+        writeln!(
+            lines,
+            "100644 {blob}\tfolder {}/a file with quite a long name {number:05}",
+            number % 70
+        )
+        .unwrap();
     }
     for version in ["2", "4"] {
         repository.git_with(&["update-index", "--index-info"], lines.as_bytes());
@@ -241,7 +307,12 @@ fn a_large_index_is_read_and_verified() {
         torn[200_000] ^= 1;
         assert_eq!(refusal(&torn), "its checksum does not match");
 
-        let settings = ["-c", "index.threads=2", "-c", "index.recordOffsetTable=true"];
+        let settings = [
+            "-c",
+            "index.threads=2",
+            "-c",
+            "index.recordOffsetTable=true",
+        ];
         repository.git(&[&settings[..], &["update-index", "--force-write-index"]].concat());
         assert!(holds(&repository.bytes(), *b"IEOT"));
         assert_eq!(repository.load().to_bytes(), bytes);
@@ -252,10 +323,16 @@ fn a_large_index_is_read_and_verified() {
 fn cached_trees_are_those_of_git() {
     let repository = Repository::with_files();
     let index = repository.load();
-    assert_eq!(index.cached_tree().unwrap().to_string(), repository.git(&["write-tree"]));
+    assert_eq!(
+        index.cached_tree().unwrap().to_string(),
+        repository.git(&["write-tree"])
+    );
     for folder in ["a", "b", "b/c"] {
         let tree = repository.git(&["rev-parse", &format!("HEAD:{folder}")]);
-        assert_eq!(index.cached_tree_of(folder.as_bytes()).unwrap().to_string(), tree);
+        assert_eq!(
+            index.cached_tree_of(folder.as_bytes()).unwrap().to_string(),
+            tree
+        );
     }
     assert_eq!(index.cached_tree_of(b"none"), None);
     assert_eq!(index.cached_tree_of(b"a/one"), None);
@@ -286,7 +363,7 @@ fn a_split_index_is_joined_with_its_shared_part() {
     for version in ["2", "4"] {
         let repository = Repository::with_files();
         repository.git(&["update-index", "--index-version", version]);
-        // More entries than a word of a bitmap has bits, in runs and alone.
+        // More entries than a bitmap word has bits, in runs and alone.
         for number in 0..300 {
             repository.write(format!("many/{number:03}").as_bytes(), b"many");
         }
@@ -319,13 +396,21 @@ fn a_split_index_without_its_shared_part_is_refused() {
     repository.git(&["update-index", "--split-index"]);
     let git_dir = repository.folder().join(".git");
     for entry in fs::read_dir(&git_dir).unwrap().flatten() {
-        if entry.file_name().to_string_lossy().starts_with("sharedindex.") {
+        if entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("sharedindex.")
+        {
             let mut bytes = fs::read(entry.path()).unwrap();
             let last = bytes.len() - 1;
             bytes[last] ^= 1;
             fs::write(entry.path(), bytes).unwrap();
-            let refused = Index::load(&repository.index(), ObjectFormat::Sha1, &no_files).unwrap_err();
-            assert!(matches!(refused, CheckpointError::InvalidIndex { .. }), "{refused:?}");
+            let refused =
+                Index::load(&repository.index(), ObjectFormat::Sha1, &no_files).unwrap_err();
+            assert!(
+                matches!(refused, CheckpointError::InvalidIndex { .. }),
+                "{refused:?}"
+            );
             fs::remove_file(entry.path()).unwrap();
         }
     }
@@ -339,22 +424,31 @@ fn the_folders_of_a_sparse_index_are_expanded() {
     repository.git(&["sparse-checkout", "set", "--cone", "--no-sparse-index", "a"]);
     let whole = repository.load();
     repository.git(&["sparse-checkout", "set", "--cone", "--sparse-index", "a"]);
-    assert!(Index::parse(&repository.bytes(), ObjectFormat::Sha1).is_err(), "git wrote folders");
+    assert!(
+        Index::parse(&repository.bytes(), ObjectFormat::Sha1).is_err(),
+        "git wrote folders"
+    );
     let expanded = repository.load();
     let entries = |index: &Index| -> Vec<(Vec<u8>, ObjectId, bool)> {
-        index.entries(0..index.len()).map(|(path, entry)| (path.to_vec(), entry.id, entry.skip_worktree)).collect()
+        index
+            .entries(0..index.len())
+            .map(|(path, entry)| (path.to_vec(), entry.id, entry.skip_worktree))
+            .collect()
     };
     assert_eq!(entries(&expanded), entries(&whole));
     assert_eq!(expanded.cached_tree(), whole.cached_tree());
     assert_eq!(expanded.cached_tree_of(b"b"), whole.cached_tree_of(b"b"));
-    // Git reads what is written, and folds it again.
+    // Git reads the written file, and collapses it again.
     let listed = repository.git(&["ls-files", "-s", "-v"]);
     repository.replace(&expanded);
     assert_eq!(repository.git(&["ls-files", "-s", "-v"]), listed);
     repository.git(&["status"]);
     repository.git(&["fsck", "--strict"]);
     repository.git(&["sparse-checkout", "reapply"]);
-    assert!(Index::parse(&repository.bytes(), ObjectFormat::Sha1).is_err(), "git wrote folders");
+    assert!(
+        Index::parse(&repository.bytes(), ObjectFormat::Sha1).is_err(),
+        "git wrote folders"
+    );
 }
 
 #[test]
@@ -376,18 +470,37 @@ fn the_file_is_told_from_a_later_one() {
 #[test]
 fn a_file_as_young_as_the_index_is_racy() {
     let (seconds, nanos) = (1_600_000_000, 500);
-    let stamp = Stamp { device: 1, inode: 1, size: 1, changed: (1, 1), modified: (seconds, nanos) };
-    let index = Index { stamp: Some(stamp), ..Index::empty(ObjectFormat::Sha1) };
+    let stamp = Stamp {
+        device: 1,
+        inode: 1,
+        size: 1,
+        changed: (1, 1),
+        modified: (seconds, nanos),
+    };
+    let index = Index {
+        stamp: Some(stamp),
+        ..Index::empty(ObjectFormat::Sha1)
+    };
     let racy = |modified_seconds, modified_nanos, mode| {
-        let stat = Stat { modified_seconds, modified_nanos, ..Stat::default() };
-        let entry = IndexEntry::new(Entry { mode, id: ObjectId::zero(ObjectFormat::Sha1) }, stat);
+        let stat = Stat {
+            modified_seconds,
+            modified_nanos,
+            ..Stat::default()
+        };
+        let entry = IndexEntry::new(
+            Entry {
+                mode,
+                id: ObjectId::zero(ObjectFormat::Sha1),
+            },
+            stat,
+        );
         (index.is_racy(&entry), index.is_racy_to_git(&entry))
     };
     let regular = FileMode::Regular;
     assert_eq!(racy(seconds, nanos, regular), (true, true));
     assert_eq!(racy(seconds, nanos - 1, regular), (false, true));
     assert_eq!(racy(seconds, nanos + 1, regular), (true, true));
-    // A zero is a file system that knows whole seconds only.
+    // Zero nanoseconds mean a file system with whole seconds.
     assert_eq!(racy(seconds, 0, regular), (true, true));
     assert_eq!(racy(seconds + 1, 1, regular), (true, true));
     assert_eq!(racy(seconds - 1, 999_999_999, regular), (false, false));
@@ -408,7 +521,7 @@ proptest! {
         let expected: Vec<&String> = names.iter().filter(|name| name.starts_with(&inside)).collect();
         let found: Vec<String> = index.entries(below.clone()).map(|(path, _)| String::from_utf8_lossy(path).into_owned()).collect();
         prop_assert_eq!(found.iter().collect::<Vec<_>>(), expected);
-        // Narrowing step by step comes to the same.
+        // Narrowing step by step gives the same.
         let first = wanted.split('/').next().unwrap();
         let narrowed = index.below(index.below(0..index.len(), b""), first.as_bytes());
         if first != wanted && !below.is_empty() {

@@ -1,4 +1,4 @@
-//! A repository in a temporary folder and the real git.
+//! A repository in a temporary folder, with the real git.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,14 +20,16 @@ pub(super) struct Repository {
 
 impl Repository {
     pub(super) fn new() -> Self {
-        let repository = Self { folder: tempfile::tempdir().unwrap() };
+        let repository = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
         repository.git(&["init", "-q", "-b", "main"]);
-        // Fewer extensions, so that git's bytes can be compared with ours.
+        // Fewer extensions, so that git's bytes can be compared with piton's.
         repository.git(&["config", "index.threads", "1"]);
         repository
     }
 
-    /// With two folders, committed.
+    /// With two committed folders.
     pub(super) fn with_files() -> Self {
         let repository = Self::new();
         for path in ["a/one", "a/two", "a-b", "b/c/three", "b/four", "five"] {
@@ -38,7 +40,7 @@ impl Repository {
         repository
     }
 
-    /// With conflicts in the middle of a merge.
+    /// In the middle of a merge with conflicts.
     pub(super) fn in_conflict() -> Self {
         let repository = Self::with_files();
         repository.git(&["checkout", "-q", "-b", "side"]);
@@ -55,14 +57,27 @@ impl Repository {
 
     /// The files of a tree.
     fn files_of(&self, tree: ObjectId) -> Vec<(RepoPath, Entry)> {
-        let listed = self.run(&["ls-tree", "-r", "-z", &tree.to_string()], b"").stdout;
-        let lines = listed.split(|byte| *byte == 0).filter(|line| !line.is_empty());
+        let listed = self
+            .run(&["ls-tree", "-r", "-z", &tree.to_string()], b"")
+            .stdout;
+        let lines = listed
+            .split(|byte| *byte == 0)
+            .filter(|line| !line.is_empty());
         lines
             .map(|line| {
                 let tab = line.iter().position(|byte| *byte == b'\t').unwrap();
-                let words: Vec<&str> = std::str::from_utf8(&line[..tab]).unwrap().split(' ').collect();
+                let words: Vec<&str> = std::str::from_utf8(&line[..tab])
+                    .unwrap()
+                    .split(' ')
+                    .collect();
                 let mode = FileMode::from_bits(u32::from_str_radix(words[0], 8).unwrap()).unwrap();
-                (RepoPath::from_bytes(&line[tab + 1..]), Entry { mode, id: words[2].parse().unwrap() })
+                (
+                    RepoPath::from_bytes(&line[tab + 1..]),
+                    Entry {
+                        mode,
+                        id: words[2].parse().unwrap(),
+                    },
+                )
             })
             .collect()
     }
@@ -80,17 +95,26 @@ impl Repository {
     }
 
     pub(super) fn load(&self) -> Index {
-        Index::load(&self.index(), ObjectFormat::Sha1, &|tree| Ok(self.files_of(tree))).unwrap()
+        Index::load(&self.index(), ObjectFormat::Sha1, &|tree| {
+            Ok(self.files_of(tree))
+        })
+        .unwrap()
     }
 
-    /// The folder for the marks of locks.
+    /// The folder for piton's lock files.
     pub(super) fn own(&self) -> PathBuf {
         self.folder().join(".git")
     }
 
-    /// Puts an index in the place of the repository's.
+    /// Replaces the repository's index.
     pub(super) fn replace(&self, index: &Index) {
-        let lock = IndexLock::acquire(&self.index(), &self.own(), Duration::ZERO, &Disk::unsynced()).unwrap();
+        let lock = IndexLock::acquire(
+            &self.index(),
+            &self.own(),
+            Duration::ZERO,
+            &Disk::unsynced(),
+        )
+        .unwrap();
         lock.write(&index.to_bytes()).unwrap().commit().unwrap();
     }
 
@@ -100,51 +124,93 @@ impl Repository {
         fs::write(path, content).unwrap();
     }
 
+    /// Whether git has an object.
+    pub(super) fn has(&self, id: ObjectId) -> bool {
+        self.run(&["cat-file", "-e", &id.to_string()], b"")
+            .status
+            .success()
+    }
+
     pub(super) fn git(&self, arguments: &[&str]) -> String {
         self.git_with(arguments, b"")
     }
 
     pub(super) fn git_with(&self, arguments: &[&str], input: &[u8]) -> String {
         let output = self.run(arguments, input);
-        assert!(output.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        output.stdout.escape_ascii().to_string().replace("\\n", "\n").trim_end().to_owned()
+        assert!(
+            output.status.success(),
+            "git {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        output
+            .stdout
+            .escape_ascii()
+            .to_string()
+            .replace("\\n", "\n")
+            .trim_end()
+            .to_owned()
     }
 
     #[expect(clippy::disallowed_methods, reason = "the real git is the oracle")]
     pub(super) fn run(&self, arguments: &[&str], input: &[u8]) -> Output {
         let mut command = Command::new("git");
-        command.current_dir(self.folder()).args(arguments).env("LC_ALL", "C").env("HOME", self.folder());
-        command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
-        // Looking must not change what is looked at.
+        command
+            .current_dir(self.folder())
+            .args(arguments)
+            .env("LC_ALL", "C")
+            .env("HOME", self.folder());
+        command
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_SYSTEM", "/dev/null");
+        // Reading must not change the index.
         command.env("GIT_OPTIONAL_LOCKS", "0");
-        for (name, value) in [("NAME", "Somebody"), ("EMAIL", "somebody@example.org"), ("DATE", "@1700000000 +0000")] {
-            command.env(format!("GIT_AUTHOR_{name}"), value).env(format!("GIT_COMMITTER_{name}"), value);
+        for (name, value) in [
+            ("NAME", "Somebody"),
+            ("EMAIL", "somebody@example.org"),
+            ("DATE", "@1700000000 +0000"),
+        ] {
+            command
+                .env(format!("GIT_AUTHOR_{name}"), value)
+                .env(format!("GIT_COMMITTER_{name}"), value);
         }
-        for name in ["GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_INDEX_VERSION"] {
+        for name in [
+            "GIT_DIR",
+            "GIT_INDEX_FILE",
+            "GIT_WORK_TREE",
+            "GIT_INDEX_VERSION",
+        ] {
             command.env_remove(name);
         }
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("git starts");
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("git starts");
         child.stdin.take().unwrap().write_all(input).unwrap();
         child.wait_with_output().unwrap()
     }
 
     /// Stores content.
     pub(super) fn blob(&self, content: &[u8]) -> ObjectId {
-        self.git_with(&["hash-object", "-w", "--stdin"], content).parse().unwrap()
+        self.git_with(&["hash-object", "-w", "--stdin"], content)
+            .parse()
+            .unwrap()
     }
 
-    /// All that git reads from the index.
+    /// Everything that git reads from the index.
     pub(super) fn listing(&self) -> String {
-        self.git(&["ls-files", "--stage", "--debug"]) + "\n" + &self.git(&["ls-files", "-t", "-v", "--resolve-undo"])
+        self.git(&["ls-files", "--stage", "--debug"])
+            + "\n"
+            + &self.git(&["ls-files", "-t", "-v", "--resolve-undo"])
     }
 
-    /// What git says about the index and the files.
+    /// Git's status of the index and the files.
     pub(super) fn status(&self) -> String {
         self.git(&["status", "--porcelain=v2", "--untracked-files=all"])
     }
 
-    /// That git reads the index as before after it was read and written by us.
+    /// Asserts that git reads the same index after piton has read and written it.
     pub(super) fn assert_survives(&self) {
         let before = (self.listing(), self.status());
         let index = self.load();

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::RequestBuilder;
 use super::address::encoded;
 use super::fields::Headers;
-use super::{Maker, wrong};
-use crate::exec::invocation::Text;
+use crate::exec::invocation::MaskedText;
 use crate::exec::resolve::as_text;
 use crate::exec::resolve::error::ResolveError;
-use crate::exec::resolve::placeholder::Given;
-use crate::exec::resolve::settings::{Held, Setting};
+use crate::exec::resolve::placeholder::PlaceholderValue;
+use crate::exec::resolve::settings::{SettingData, ToolSetting};
 
 const JSON: &str = "application/json";
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -23,13 +23,13 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 /// A body and its default content type.
 #[derive(Debug)]
-pub(super) struct Content {
-    pub(super) text: Text,
+pub(super) struct ResolvedBody {
+    pub(super) text: MaskedText,
     pub(super) kind: &'static str,
 }
 
 /// Whether a text is exactly one parameter.
-enum Whole {
+enum WholeParameter {
     Given(Value),
     /// The parameter was not given.
     Missing,
@@ -42,24 +42,32 @@ struct Both {
     shown: Value,
 }
 
-impl Maker<'_, '_> {
+impl RequestBuilder<'_, '_> {
     /// The `body` setting, or else `payload`.
     pub(super) fn body(
         &mut self,
         method: &str,
         headers: &Headers,
         origins: &mut BTreeMap<String, String>,
-    ) -> Result<Option<Content>, ResolveError> {
-        let found = ["body", "payload"].iter().find_map(|key| Some((format!("config.{key}"), self.find(key)?)));
-        let Some((field, setting)) = found else { return Ok(None) };
+    ) -> Result<Option<ResolvedBody>, ResolveError> {
+        let found = ["body", "payload"]
+            .iter()
+            .find_map(|key| Some((format!("config.{key}"), self.find(key)?)));
+        let Some((field, setting)) = found else {
+            return Ok(None);
+        };
         if method == "HEAD" {
             let hint = "remove it, or use another method";
-            return Err(wrong(setting, &field, "is sent by no request whose method is HEAD", hint));
+            return Err(setting.error(&field, "is sent by no request whose method is HEAD", hint));
         }
         let kind = headers.content_type();
         let content = match &setting.data {
-            Held::Scalar(Value::String(template)) => self.text(template, &field, setting, kind)?,
-            _ => self.value(setting, &field)?.map(|both| of_value(&both.value, &both.shown, kind)),
+            SettingData::Scalar(Value::String(template)) => {
+                self.text(template, &field, setting, kind)?
+            }
+            _ => self
+                .value(setting, &field)?
+                .map(|both| of_value(&both.value, &both.shown, kind)),
         };
         if content.is_some() {
             origins.insert("action.body".to_owned(), setting.source.describe());
@@ -71,58 +79,88 @@ impl Maker<'_, '_> {
         &mut self,
         template: &str,
         field: &str,
-        setting: &Setting<'_>,
+        setting: &ToolSetting<'_>,
         kind: Option<&str>,
-    ) -> Result<Option<Content>, ResolveError> {
+    ) -> Result<Option<ResolvedBody>, ResolveError> {
         match self.whole(template) {
-            Whole::Given(Value::String(text)) => return Ok(Some(Content { text: Text::plain(text), kind: TEXT })),
-            Whole::Given(value) => return Ok(Some(of_value(&value, &value, kind))),
-            Whole::Missing => return Ok(None),
-            Whole::No => {}
+            WholeParameter::Given(Value::String(text)) => {
+                return Ok(Some(ResolvedBody {
+                    text: MaskedText::plain(text),
+                    kind: TEXT,
+                }));
+            }
+            WholeParameter::Given(value) => return Ok(Some(of_value(&value, &value, kind))),
+            WholeParameter::Missing => return Ok(None),
+            WholeParameter::No => {}
         }
         let begins = template.trim_start();
         let is_json = kind.map_or_else(|| begins.starts_with(['{', '[']), is_json);
         let is_form = kind.is_some_and(is_form);
         let encoded_secrets = &mut self.encoded_secrets;
-        let filled = self.words.fill_with(template, field, &setting.source, &mut |before, given| {
-            let text = match () {
-                () if is_json => in_json(before, given),
-                () if is_form => encoded(&given.text()),
-                () => given.text(),
-            };
-            if matches!(given, Given::Variable(..)) {
-                encoded_secrets.push(text.clone());
-            }
-            Ok(text)
-        })?;
-        let Some(filled) = filled else { return Ok(None) };
+        let filled =
+            self.words
+                .fill_with(template, field, &setting.source, &mut |before, given| {
+                    let text = match () {
+                        () if is_json => in_json(before, given),
+                        () if is_form => encoded(&given.text()),
+                        () => given.text(),
+                    };
+                    if matches!(given, PlaceholderValue::Variable(..)) {
+                        encoded_secrets.push(text.clone());
+                    }
+                    Ok(text)
+                })?;
+        let Some(filled) = filled else {
+            return Ok(None);
+        };
         self.used.add(&filled);
         if is_json && let Err(err) = serde_json::from_str::<Value>(&filled.text.value) {
             let hint = "write the body as a mapping: then it is always JSON";
-            return Err(wrong(setting, field, format!("is not JSON once it is filled in: {err}"), hint));
+            return Err(setting.error(
+                field,
+                format!("is not JSON once it is filled in: {err}"),
+                hint,
+            ));
         }
-        Ok(Some(Content { text: filled.text, kind: if is_json { JSON } else { TEXT } }))
+        Ok(Some(ResolvedBody {
+            text: filled.text,
+            kind: if is_json { JSON } else { TEXT },
+        }))
     }
 
     /// The parameter, if the text is exactly one placeholder.
-    fn whole(&mut self, template: &str) -> Whole {
-        let Some(name) = template.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else { return Whole::No };
-        let is_declared = self.words.manifest.parameters.iter().any(|parameter| parameter.name == name);
+    fn whole(&mut self, template: &str) -> WholeParameter {
+        let Some(name) = template
+            .strip_prefix('{')
+            .and_then(|rest| rest.strip_suffix('}'))
+        else {
+            return WholeParameter::No;
+        };
+        let is_declared = self
+            .words
+            .manifest
+            .parameters
+            .iter()
+            .any(|parameter| parameter.name == name);
         match self.words.parameters.get(name) {
             Some(value) if !value.is_null() => {
                 self.used.parameters.insert(name.to_owned());
-                Whole::Given(value.clone())
+                WholeParameter::Given(value.clone())
             }
-            Some(_) => Whole::Missing,
-            None if is_declared => Whole::Missing,
-            None => Whole::No,
+            Some(_) => WholeParameter::Missing,
+            None if is_declared => WholeParameter::Missing,
+            None => WholeParameter::No,
         }
     }
 
     /// A value filled in at every depth; `None` when it is a parameter that was not given.
-    fn value(&mut self, setting: &Setting<'_>, field: &str) -> Result<Option<Both>, ResolveError> {
+    fn value(
+        &mut self,
+        setting: &ToolSetting<'_>,
+        field: &str,
+    ) -> Result<Option<Both>, ResolveError> {
         let both = match &setting.data {
-            Held::Map(entries) => {
+            SettingData::Map(entries) => {
                 let (mut value, mut shown) = (Map::new(), Map::new());
                 for (key, entry) in entries {
                     if let Some(both) = self.value(entry, &format!("{field}.{key}"))? {
@@ -130,9 +168,12 @@ impl Maker<'_, '_> {
                         shown.insert(key.clone(), both.shown);
                     }
                 }
-                Both { value: Value::Object(value), shown: Value::Object(shown) }
+                Both {
+                    value: Value::Object(value),
+                    shown: Value::Object(shown),
+                }
             }
-            Held::List(elements) => {
+            SettingData::List(elements) => {
                 let (mut value, mut shown) = (Vec::new(), Vec::new());
                 for (at, element) in elements.iter().enumerate() {
                     if let Some(both) = self.value(element, &format!("{field}[{at}]"))? {
@@ -140,35 +181,62 @@ impl Maker<'_, '_> {
                         shown.push(both.shown);
                     }
                 }
-                Both { value: Value::Array(value), shown: Value::Array(shown) }
-            }
-            Held::Scalar(Value::String(template)) => {
-                match self.whole(template) {
-                    Whole::Given(value) => return Ok(Some(Both { shown: value.clone(), value })),
-                    Whole::Missing => return Ok(None),
-                    Whole::No => {}
+                Both {
+                    value: Value::Array(value),
+                    shown: Value::Array(shown),
                 }
-                let Some(filled) = self.words.fill(template, field, &setting.source)? else { return Ok(None) };
+            }
+            SettingData::Scalar(Value::String(template)) => {
+                match self.whole(template) {
+                    WholeParameter::Given(value) => {
+                        return Ok(Some(Both {
+                            shown: value.clone(),
+                            value,
+                        }));
+                    }
+                    WholeParameter::Missing => return Ok(None),
+                    WholeParameter::No => {}
+                }
+                let Some(filled) = self.words.fill(template, field, &setting.source)? else {
+                    return Ok(None);
+                };
                 self.used.add(&filled);
                 let shown = Value::from(filled.text.shown());
-                Both { value: Value::from(filled.text.value), shown }
+                Both {
+                    value: Value::from(filled.text.value),
+                    shown,
+                }
             }
-            Held::Scalar(scalar) => Both { value: scalar.clone(), shown: scalar.clone() },
+            SettingData::Scalar(scalar) => Both {
+                value: scalar.clone(),
+                shown: scalar.clone(),
+            },
         };
         Ok(Some(both))
     }
 }
 
 /// The value as JSON, or as a form if the content type says so.
-pub(super) fn of_value(value: &Value, shown: &Value, kind: Option<&str>) -> Content {
+pub(super) fn of_value(value: &Value, shown: &Value, kind: Option<&str>) -> ResolvedBody {
     let written = |value: &Value| match value {
         Value::Object(fields) if kind.is_some_and(is_form) => form(fields),
         Value::String(text) if !kind.is_none_or(is_json) => text.clone(),
         value => value.to_string(),
     };
     let (text, told) = (written(value), written(shown));
-    let text = if text == told { Text::plain(text) } else { Text::partly_secret(text, told) };
-    Content { text, kind: if kind.is_some_and(is_form) { FORM } else { JSON } }
+    let text = if text == told {
+        MaskedText::plain(text)
+    } else {
+        MaskedText::partly_secret(text, told)
+    };
+    ResolvedBody {
+        text,
+        kind: if kind.is_some_and(is_form) {
+            FORM
+        } else {
+            JSON
+        },
+    }
 }
 
 fn form(fields: &Map<String, Value>) -> String {
@@ -184,16 +252,25 @@ fn form(fields: &Map<String, Value>) -> String {
 }
 
 fn is_json(kind: &str) -> bool {
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let kind = kind
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
     kind == JSON || kind.ends_with("+json") || kind.ends_with("/json")
 }
 
 fn is_form(kind: &str) -> bool {
-    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(FORM)
+    kind.split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .eq_ignore_ascii_case(FORM)
 }
 
 /// The value inside JSON: escaped within a string, otherwise a complete value.
-fn in_json(before: &str, given: Given<'_>) -> String {
+fn in_json(before: &str, given: PlaceholderValue<'_>) -> String {
     let (mut is_inside, mut is_escaped) = (false, false);
     for byte in before.bytes() {
         match byte {
@@ -205,10 +282,13 @@ fn in_json(before: &str, given: Given<'_>) -> String {
     }
     if is_inside {
         let quoted = Value::from(given.text()).to_string();
-        return quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
+        return quoted
+            .get(1..quoted.len() - 1)
+            .unwrap_or_default()
+            .to_owned();
     }
     match given {
-        Given::Parameter(value) => value.to_string(),
-        Given::Variable(text) => Value::from(text).to_string(),
+        PlaceholderValue::Parameter(value) => value.to_string(),
+        PlaceholderValue::Variable(text) => Value::from(text).to_string(),
     }
 }

@@ -12,7 +12,10 @@ fn runtime(id: &str, executor: &str, config: &str) -> String {
 
 fn project(executor: &str, more: &[(&str, &str)]) -> Project {
     let tool = format!("{SCRIPT}executor: {executor}\n");
-    let mut files = vec![(".ai/tools/t/tool.yaml", tool.as_str()), (".ai/tools/t/t.sh", "true\n")];
+    let mut files = vec![
+        (".ai/tools/t/tool.yaml", tool.as_str()),
+        (".ai/tools/t/t.sh", "true\n"),
+    ];
     files.extend(more);
     Project::new(&files)
 }
@@ -88,19 +91,25 @@ fn settings_merge_along_the_chain_and_know_where_they_come_from() {
 
 #[test]
 fn what_was_changed_after_it_was_stamped_is_not_run() {
-    let stamp = format!("# kiwi-mcp:validated:2026-01-28T12:00:00Z:{}\n", "0".repeat(64));
+    let stamp = format!(
+        "# kiwi-mcp:validated:2026-01-28T12:00:00Z:{}\n",
+        "0".repeat(64)
+    );
     let project = Project::new(&[(".ai/tools/run.yaml", &(stamp + &cli("")))]);
     insta::with_settings!({filters => vec![("found [0-9a-f]{12}", "found [HASH]")]}, {
         insta::assert_snapshot!(project.refusal("run", json!({})), @"
-        SIGNATURE_MISMATCH: Content hash mismatch: `run` is not what was stamped: stamped 000000000000…, found [HASH]…
+        SIGNATURE_MISMATCH: Content hash mismatch: `run` does not match its stamp: stamped 000000000000…, found [HASH]…
         --> .ai/tools/run.yaml:1
         hint: see what changed since it was stamped; if you meant it, stamp it again with `piton sign`
         ");
     });
-    let mine = format!("# kiwi-mcp:validated:nonsense\n{}", runtime("mine", "subprocess", ""));
+    let mine = format!(
+        "# kiwi-mcp:validated:nonsense\n{}",
+        runtime("mine", "subprocess", "")
+    );
     let below = self::project("mine", &[(".ai/tools/mine.yaml", &mine)]);
     insta::assert_snapshot!(below.refusal("t", json!({})), @"
-    SIGNATURE_MISMATCH: Content hash mismatch: `mine` is not what was stamped: a stamp reads kiwi-mcp:validated:<UTC time>Z:<sha256>
+    SIGNATURE_MISMATCH: Content hash mismatch: `mine` does not match its stamp: a stamp reads kiwi-mcp:validated:<UTC time>Z:<sha256>
     --> .ai/tools/mine.yaml:1
     hint: see what changed since it was stamped; if you meant it, stamp it again with `piton sign`
     ");
@@ -125,7 +134,8 @@ fn what_only_runs_others_or_says_too_little_is_refused() {
 
 #[test]
 fn requirements_are_those_of_the_whole_chain() {
-    let mine = runtime("mine", "subprocess", "") + "requires: {commands: [sh, jq], environment: [A]}\n";
+    let mine =
+        runtime("mine", "subprocess", "") + "requires: {commands: [sh, jq], environment: [A]}\n";
     let tool = format!("{SCRIPT}executor: mine\nrequires: {{commands: [jq, git]}}\n");
     let project = Project::new(&[
         (".ai/tools/t/tool.yaml", &tool),

@@ -7,10 +7,22 @@ fn the_environment_is_scrubbed() {
     let invocation = cli_project("").resolve("run", json!({}));
     let mut environment = process(&invocation).environment.clone();
     let project = environment.remove("PITON_PROJECT").unwrap();
-    assert_eq!(Some(project.value.as_str()), process(&invocation).folder.to_str());
-    let found: Vec<(&str, &str)> =
-        environment.iter().map(|(name, text)| (name.as_str(), text.value.as_str())).collect();
-    assert_eq!(found, [("LANG", "C.UTF-8"), ("PATH", "/usr/bin:/bin"), ("TERM", "dumb")]);
+    assert_eq!(
+        Some(project.value.as_str()),
+        process(&invocation).folder.to_str()
+    );
+    let found: Vec<(&str, &str)> = environment
+        .iter()
+        .map(|(name, text)| (name.as_str(), text.value.as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("LANG", "C.UTF-8"),
+            ("PATH", "/usr/bin:/bin"),
+            ("TERM", "dumb")
+        ]
+    );
     assert!(invocation.variables.is_empty());
 }
 
@@ -18,30 +30,43 @@ fn the_environment_is_scrubbed() {
 fn declared_variables_are_given_and_secret() {
     let project = Project::new(&[(
         ".ai/tools/run.yaml",
-        &(cli("  env: {A: \"x ${TOKEN}\", B: \"{b}\", C: 5, D: \"two\\nlines\", HOME: \"${HOME}\"}\n")
-            + "requires: {environment: [PYTHONPATH, NOT_SET, PATH]}\n"),
+        &(cli(
+            "  env: {A: \"x ${TOKEN}\", B: \"{b}\", C: 5, D: \"two\\nlines\", HOME: \"${HOME}\"}\n",
+        ) + "requires: {environment: [PYTHONPATH, NOT_SET, PATH]}\n"),
     )]);
     let invocation = project.resolve("run", json!({"b": "${TOKEN}"}));
     let environment = &process(&invocation).environment;
     assert_eq!(environment["A"].value, "x s3cret");
     assert_eq!(environment["A"].shown(), "x ***");
-    assert_eq!(environment["B"], Text::plain("${TOKEN}"));
-    assert_eq!(environment["C"], Text::plain("5"));
-    assert_eq!(environment["D"], Text::plain("two\nlines"));
-    assert_eq!(environment["HOME"], Text::plain("/home/user"));
-    assert_eq!(environment["PYTHONPATH"], Text::secret("elsewhere"));
+    assert_eq!(environment["B"], MaskedText::plain("${TOKEN}"));
+    assert_eq!(environment["C"], MaskedText::plain("5"));
+    assert_eq!(environment["D"], MaskedText::plain("two\nlines"));
+    assert_eq!(environment["HOME"], MaskedText::plain("/home/user"));
+    assert_eq!(environment["PYTHONPATH"], MaskedText::secret("elsewhere"));
     assert!(!environment.contains_key("NOT_SET"));
-    assert_eq!(invocation.variables, ["HOME", "NOT_SET", "PYTHONPATH", "TOKEN"]);
-    assert_eq!(invocation.origins["action.environment.PYTHONPATH"], "environment variable PYTHONPATH");
+    assert_eq!(
+        invocation.variables,
+        ["HOME", "NOT_SET", "PYTHONPATH", "TOKEN"]
+    );
+    assert_eq!(
+        invocation.origins["action.environment.PYTHONPATH"],
+        "environment variable PYTHONPATH"
+    );
     assert_eq!(invocation.origins["action.environment.B"], "parameter b");
-    assert_eq!(invocation.origins["action.environment.A"], "run, .ai/tools/run.yaml:8");
+    assert_eq!(
+        invocation.origins["action.environment.A"],
+        "run, .ai/tools/run.yaml:8"
+    );
 }
 
 #[test]
 fn pitons_own_variables_cannot_be_replaced() {
     let project = cli_project("  env: {PITON_PROJECT: elsewhere}\n");
     let invocation = project.resolve("run", json!({}));
-    assert_eq!(process(&invocation).environment["PITON_PROJECT"].value, project.root().to_str().unwrap());
+    assert_eq!(
+        process(&invocation).environment["PITON_PROJECT"].value,
+        project.root().to_str().unwrap()
+    );
 }
 
 #[test]
@@ -55,7 +80,14 @@ fn rows_show_everything_with_its_origin() {
     let rows: Vec<String> = invocation
         .rows()
         .into_iter()
-        .map(|row| format!("{} = {}  ({})", row.name, row.value, row.origin.unwrap_or_default()))
+        .map(|row| {
+            format!(
+                "{} = {}  ({})",
+                row.name,
+                row.value,
+                row.origin.unwrap_or_default()
+            )
+        })
         .collect();
     insta::assert_snapshot!(rows.join("\n").replace(project.root().to_str().unwrap(), "[ROOT]"), @r#"
     chain = run@1.0.0 → subprocess@1.0.0  ()

@@ -1,7 +1,7 @@
 //! Tools of other MCP servers, and their transports.
 
 use super::*;
-use crate::exec::invocation::{Mcp, McpTransport, RemoteKind, Types};
+use crate::exec::invocation::{ArgumentTypes, Mcp, McpTransport, RemoteKind};
 
 const TOOL: &str = "tool_id: t\ntool_type: mcp_tool\nversion: \"1.0.0\"\ndescription: T\nexecutor: s\n\
     config: {mcp_tool_name: read}\nparameters:\n  - {name: path, type: string}\n  - {name: base, type: string, default: data}\n";
@@ -13,7 +13,10 @@ fn server(config: &str) -> String {
 }
 
 fn project(config: &str) -> Project {
-    Project::new(&[(".ai/tools/t.yaml", TOOL), (".ai/tools/s/tool.yaml", &server(config))])
+    Project::new(&[
+        (".ai/tools/t.yaml", TOOL),
+        (".ai/tools/s/tool.yaml", &server(config)),
+    ])
 }
 
 fn mcp(invocation: &Invocation) -> &Mcp {
@@ -25,21 +28,39 @@ fn mcp(invocation: &Invocation) -> &Mcp {
 
 #[test]
 fn a_tool_goes_to_the_server_that_it_names() {
-    let project =
-        project("  command: prog\n  args: [\"{tool_dir}/x\", \"--base={base}\"]\n  env: {TOKEN: \"${TOKEN}\"}\n");
+    let project = project(
+        "  command: prog\n  args: [\"{tool_dir}/x\", \"--base={base}\"]\n  env: {TOKEN: \"${TOKEN}\"}\n",
+    );
     let invocation = project.resolve("t", json!({"path": "a.txt"}));
     let mcp = mcp(&invocation);
-    assert_eq!((mcp.server.as_str(), mcp.tool.as_deref()), ("s", Some("read")));
+    assert_eq!(
+        (mcp.server.as_str(), mcp.tool.as_deref()),
+        ("s", Some("read"))
+    );
     let folder = project.root().join(".ai/tools/s").display().to_string();
-    assert_eq!(arguments(&invocation), [format!("{folder}/x"), "--base=data".to_owned()]);
+    assert_eq!(
+        arguments(&invocation),
+        [format!("{folder}/x"), "--base=data".to_owned()]
+    );
     // Parameters named in the server's settings belong to the server.
-    assert_eq!(Value::Object(mcp.arguments.clone()), json!({"path": "a.txt"}));
-    assert_eq!(mcp.types, Types::Declared);
-    assert_eq!((mcp.startup_timeout, invocation.timeout), (Duration::from_secs(10), Duration::from_mins(5)));
+    assert_eq!(
+        Value::Object(mcp.arguments.clone()),
+        json!({"path": "a.txt"})
+    );
+    assert_eq!(mcp.types, ArgumentTypes::Declared);
+    assert_eq!(
+        (mcp.startup_timeout, invocation.timeout),
+        (Duration::from_secs(10), Duration::from_mins(5))
+    );
     let environment = &process(&invocation).environment;
-    assert_eq!(environment["TOKEN"], Text::secret("s3cret"));
-    assert_eq!(environment["PYTHONDONTWRITEBYTECODE"], Text::plain("1"));
-    assert!(!environment.contains_key("PITON_PARAM_PATH") && !environment.contains_key("LD_PRELOAD"));
+    assert_eq!(environment["TOKEN"], MaskedText::secret("s3cret"));
+    assert_eq!(
+        environment["PYTHONDONTWRITEBYTECODE"],
+        MaskedText::plain("1")
+    );
+    assert!(
+        !environment.contains_key("PITON_PARAM_PATH") && !environment.contains_key("LD_PRELOAD")
+    );
     assert_eq!(invocation.variables, ["TOKEN"]);
     assert_eq!(invocation.isolation, Isolation::Standard);
 }
@@ -48,15 +69,25 @@ fn a_tool_goes_to_the_server_that_it_names() {
 fn a_command_of_a_server_is_the_tool_and_does_not_change_the_server() {
     let project = project("  command: prog\n  startup_timeout: 2.5\n  timeout: 7\n");
     let invoke = |command: Option<&str>| {
-        let call = Call { command: command.map(str::to_owned), ..call(json!({"a": "1", "timeout": 3})) };
+        let call = CallRequest {
+            command: command.map(str::to_owned),
+            ..call(json!({"a": "1", "timeout": 3}))
+        };
         project.try_lower("s", &call).expect("resolved")
     };
     let (read, listed) = (invoke(Some("read")), invoke(None));
     assert_eq!(mcp(&read).tool.as_deref(), Some("read"));
-    assert_eq!(mcp(&read).types, Types::OfServer);
+    assert_eq!(mcp(&read).types, ArgumentTypes::OfServer);
     assert_eq!(mcp(&listed).tool, None);
-    assert_eq!(mcp(&read).transport, mcp(&listed).transport, "one process serves both");
-    assert_eq!((mcp(&read).startup_timeout, read.timeout), (Duration::from_millis(2500), Duration::from_secs(3)));
+    assert_eq!(
+        mcp(&read).transport,
+        mcp(&listed).transport,
+        "one process serves both"
+    );
+    assert_eq!(
+        (mcp(&read).startup_timeout, read.timeout),
+        (Duration::from_millis(2500), Duration::from_secs(3))
+    );
 }
 
 #[test]
@@ -64,17 +95,35 @@ fn a_server_at_an_address_gets_headers_and_a_secret() {
     let config = "  transport: sse\n  url: \"https://example.com/{base}\"\n  headers: {X-Team: red}\n  \
         auth: {type: bearer, env_var: TOKEN}\n  allow_private: true\n";
     let invocation = project(config).resolve("t", json!({}));
-    let McpTransport::Remote { kind, url, headers, allow_private, .. } = &mcp(&invocation).transport else {
+    let McpTransport::Remote {
+        kind,
+        url,
+        headers,
+        allow_private,
+        ..
+    } = &mcp(&invocation).transport
+    else {
         panic!("an address")
     };
-    assert_eq!((*kind, url.value.as_str(), *allow_private), (RemoteKind::Sse, "https://example.com/data", true));
-    let shown: Vec<(&str, &str)> = headers.iter().map(|(name, text)| (name.as_str(), text.shown())).collect();
+    assert_eq!(
+        (*kind, url.value.as_str(), *allow_private),
+        (RemoteKind::Sse, "https://example.com/data", true)
+    );
+    let shown: Vec<(&str, &str)> = headers
+        .iter()
+        .map(|(name, text)| (name.as_str(), text.shown()))
+        .collect();
     assert_eq!(shown, [("X-Team", "red"), ("Authorization", "***")]);
     assert_eq!(headers[1].1.value, "Bearer s3cret");
-    let basic =
-        project("  url: \"https://example.com\"\n  auth: {type: basic, env_var: TOKEN}\n").resolve("t", json!({}));
-    let McpTransport::Remote { kind, headers, .. } = &mcp(&basic).transport else { panic!("an address") };
-    assert_eq!((*kind, headers[0].1.value.as_str()), (RemoteKind::Http, "Basic czNjcmV0Og=="));
+    let basic = project("  url: \"https://example.com\"\n  auth: {type: basic, env_var: TOKEN}\n")
+        .resolve("t", json!({}));
+    let McpTransport::Remote { kind, headers, .. } = &mcp(&basic).transport else {
+        panic!("an address")
+    };
+    assert_eq!(
+        (*kind, headers[0].1.value.as_str()),
+        (RemoteKind::Http, "Basic czNjcmV0Og==")
+    );
 }
 
 #[test]
@@ -91,7 +140,7 @@ fn what_cannot_be_reached_says_why() {
     hint: add `config: {url: https://…}`
     ");
     insta::assert_snapshot!(refusal("  transport: htttp\n  url: \"https://example.com\"\n"), @"
-    INVALID_CONFIG: `config.transport` is `htttp`, which is no transport
+    INVALID_CONFIG: `config.transport` is `htttp`, which is not a transport
     --> .ai/tools/s/tool.yaml:7
     hint: did you mean `http`?
     ");
@@ -116,7 +165,7 @@ fn what_cannot_be_reached_says_why() {
     hint: e.g. `startup_timeout: 30`
     ");
     insta::assert_snapshot!(refusal("  url: \"https://example.com\"\n  auth: {type: beaer, env_var: TOKEN}\n"), @"
-    INVALID_CONFIG: `config.auth.type` is `beaer`, which is no way to authenticate
+    INVALID_CONFIG: `config.auth.type` is `beaer`, which is not a way to authenticate
     --> .ai/tools/s/tool.yaml:8
     hint: did you mean `bearer`?
     ");
@@ -140,7 +189,10 @@ fn what_cannot_be_reached_says_why() {
     --> .ai/tools/s/tool.yaml:8
     hint: give it to the code as an argument, e.g. `[-c, 'echo "$1"', sh, "{base}"]`
     "#);
-    let command = Call { command: Some("other".to_owned()), ..call(json!({})) };
+    let command = CallRequest {
+        command: Some("other".to_owned()),
+        ..call(json!({}))
+    };
     insta::assert_snapshot!(project("  command: prog\n").refused("t", &command), @"
     UNKNOWN_COMMAND: tool `t` has no command `other`
     hint: leave the command out

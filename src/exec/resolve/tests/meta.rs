@@ -12,22 +12,40 @@ fn meta(id: &str, aggregates: &str) -> String {
 }
 
 fn with_tools(manifest: &str) -> Project {
-    Project::new(&[(".ai/tools/m.yaml", manifest), (".ai/tools/run.yaml", &cli(""))])
+    Project::new(&[
+        (".ai/tools/m.yaml", manifest),
+        (".ai/tools/run.yaml", &cli("")),
+    ])
 }
 
 #[test]
 fn a_meta_tool_is_its_helper_and_the_tools_that_it_may_call() {
     let invocation = with_tools(&meta("m", "[run]")).resolve("m", json!({}));
-    let Action::Meta(found) = &invocation.action else { panic!("{:?}", invocation.action) };
-    assert_eq!((found.helper.as_str(), found.aggregates.as_slice()), ("go", &["run".to_owned()][..]));
+    let Action::Meta(found) = &invocation.action else {
+        panic!("{:?}", invocation.action)
+    };
+    assert_eq!(
+        (found.helper.as_str(), found.aggregates.as_slice()),
+        ("go", &["run".to_owned()][..])
+    );
     assert!(found.source.starts_with("function go(args) {\n"));
     assert_eq!(found.place, Some((".ai/tools/m.yaml".to_owned(), 13)));
     assert_eq!(invocation.timeout, Duration::from_mins(5));
-    assert_eq!(invocation.action.words(), ["meta", "helpers.go", "run"]);
+    assert_eq!(invocation.action.argv(), ["meta", "helpers.go", "run"]);
     let rows = invocation.rows();
-    let told = |name: &str| rows.iter().find(|row| row.name == name).map(|row| (row.value.clone(), row.origin.clone()));
-    assert_eq!(told("action.helper"), Some(("go".to_owned(), Some("m, .ai/tools/m.yaml:7".to_owned()))));
-    assert_eq!(told("action.aggregates"), Some(("run".to_owned(), Some("m, .ai/tools/m.yaml:6".to_owned()))));
+    let told = |name: &str| {
+        rows.iter()
+            .find(|row| row.name == name)
+            .map(|row| (row.value.clone(), row.origin.clone()))
+    };
+    assert_eq!(
+        told("action.helper"),
+        Some(("go".to_owned(), Some("m, .ai/tools/m.yaml:7".to_owned())))
+    );
+    assert_eq!(
+        told("action.aggregates"),
+        Some(("run".to_owned(), Some("m, .ai/tools/m.yaml:6".to_owned())))
+    );
 }
 
 #[test]
@@ -37,10 +55,26 @@ fn the_spelling_with_a_root_says_the_same() {
         "tool:\n  id: m\n  type: meta\n  name: M\n  version: \"1.0.0\"\n  description: M\n  commands: [fast]\n  meta_specific:\n    aggregates: [run]\n    orchestration: helpers.go\n    timeout: 7\n{indented}"
     );
     let project = with_tools(&manifest);
-    let invocation = project.try_lower("m", &Call { command: Some("fast".to_owned()), ..Call::default() }).unwrap();
-    let Action::Meta(found) = &invocation.action else { panic!("{:?}", invocation.action) };
-    assert_eq!((found.helper.as_str(), found.aggregates.as_slice()), ("go", &["run".to_owned()][..]));
-    assert_eq!((invocation.timeout, invocation.command.as_deref()), (Duration::from_secs(7), Some("fast")));
+    let invocation = project
+        .try_lower(
+            "m",
+            &CallRequest {
+                command: Some("fast".to_owned()),
+                ..CallRequest::default()
+            },
+        )
+        .unwrap();
+    let Action::Meta(found) = &invocation.action else {
+        panic!("{:?}", invocation.action)
+    };
+    assert_eq!(
+        (found.helper.as_str(), found.aggregates.as_slice()),
+        ("go", &["run".to_owned()][..])
+    );
+    assert_eq!(
+        (invocation.timeout, invocation.command.as_deref()),
+        (Duration::from_secs(7), Some("fast"))
+    );
     insta::assert_snapshot!(with_tools(&manifest.replace("[run]", "[rum]")).refusal("m", json!({})), @"
     INVALID_CONFIG: `meta_specific.aggregates[0]` names `rum`: tool `rum` does not exist
     --> .ai/tools/m.yaml:9
@@ -49,7 +83,7 @@ fn the_spelling_with_a_root_says_the_same() {
 }
 
 #[test]
-fn what_is_named_wrongly_is_told_with_its_place() {
+fn what_is_named_wrongly_is_reported_with_its_place() {
     let refusal = |manifest: &str| with_tools(manifest).refusal("m", json!({}));
     insta::assert_snapshot!(refusal(&meta("m", "[run, runn]")), @"
     INVALID_CONFIG: `config.aggregates[1]` names `runn`: tool `runn` does not exist
@@ -94,9 +128,13 @@ fn what_is_named_wrongly_is_told_with_its_place() {
     insta::assert_snapshot!(refusal(&meta("m", "[]").replace("return {", "return [")), @"
     INVALID_CONFIG: `executable_knowledge.helpers[0].function` has a syntax error: Unexpected token ':'
     --> .ai/tools/m.yaml:14
-    hint: mend the JavaScript; it must be a complete script
+    hint: fix the JavaScript; it must be a complete script
     ");
-    let empty = meta("m", "[]").split("function: |").next().unwrap().to_owned();
+    let empty = meta("m", "[]")
+        .split("function: |")
+        .next()
+        .unwrap()
+        .to_owned();
     insta::assert_snapshot!(refusal(&empty), @"
     INVALID_CONFIG: `executable_knowledge.helpers[0].function` has no text
     --> .ai/tools/m.yaml:10
@@ -105,14 +143,24 @@ fn what_is_named_wrongly_is_told_with_its_place() {
 }
 
 #[test]
-fn circles_and_towers_are_refused_before_anything_is_called() {
+fn loops_and_deep_nesting_are_refused_before_anything_is_called() {
     let tower = |height: usize| {
         let mut files = vec![(".ai/tools/run.yaml".to_owned(), cli(""))];
         for level in 1..=height {
-            let below = if level == height { "run".to_owned() } else { format!("m{}", level + 1) };
-            files.push((format!(".ai/tools/m{level}.yaml"), meta(&format!("m{level}"), &format!("[{below}]"))));
+            let below = if level == height {
+                "run".to_owned()
+            } else {
+                format!("m{}", level + 1)
+            };
+            files.push((
+                format!(".ai/tools/m{level}.yaml"),
+                meta(&format!("m{level}"), &format!("[{below}]")),
+            ));
         }
-        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+            .collect();
         Project::new(&files)
     };
     tower(8).resolve("m1", json!({}));

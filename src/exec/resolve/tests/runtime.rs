@@ -31,20 +31,43 @@ const BASH: [(&str, &str, &str); 4] = [
 #[test]
 fn every_spelling_of_a_bash_tool_gives_the_same_process() {
     for (spelling, file, manifest) in BASH {
-        let project = Project::new(&[(file, manifest), (".ai/tools/greet/greet.sh", "echo hello\n")]);
+        let project = Project::new(&[
+            (file, manifest),
+            (".ai/tools/greet/greet.sh", "echo hello\n"),
+        ]);
         let invocation = project.resolve("greet", json!({}));
         let script = project.root().join(".ai/tools/greet/greet.sh");
         let process = process(&invocation);
-        assert_eq!(process.program, Text::plain("bash"), "{spelling}");
-        assert_eq!(arguments(&invocation), [script.to_str().unwrap()], "{spelling}");
+        assert_eq!(process.program, MaskedText::plain("bash"), "{spelling}");
+        assert_eq!(
+            arguments(&invocation),
+            [script.to_str().unwrap()],
+            "{spelling}"
+        );
         assert_eq!(process.input, br#"{"who":"world"}"#, "{spelling}");
-        assert_eq!(process.environment["PITON_PARAM_WHO"], Text::plain("world"), "{spelling}");
+        assert_eq!(
+            process.environment["PITON_PARAM_WHO"],
+            MaskedText::plain("world"),
+            "{spelling}"
+        );
         assert_eq!(process.folder, project.root(), "{spelling}");
-        assert_eq!(process.script.as_ref().unwrap().sha256, hex_of(b"echo hello\n"), "{spelling}");
+        assert_eq!(
+            process.script.as_ref().unwrap().sha256,
+            hex_of(b"echo hello\n"),
+            "{spelling}"
+        );
         assert_eq!(process.python, None, "{spelling}");
-        assert_eq!((invocation.isolation, invocation.isolation_asked), (Isolation::Standard, false), "{spelling}");
+        assert_eq!(
+            (invocation.isolation, invocation.isolation_asked),
+            (Isolation::Standard, false),
+            "{spelling}"
+        );
         assert_eq!(invocation.timeout, Duration::from_mins(5), "{spelling}");
-        let ids: Vec<&str> = invocation.chain.iter().map(|link| link.id.as_str()).collect();
+        let ids: Vec<&str> = invocation
+            .chain
+            .iter()
+            .map(|link| link.id.as_str())
+            .collect();
         assert_eq!(ids, ["greet", "bash_runtime", "subprocess"], "{spelling}");
     }
 }
@@ -55,7 +78,10 @@ fn a_script_that_describes_itself_is_its_own_entrypoint() {
     for file in [".ai/tools/greet.sh", ".ai/scripts/greet.sh"] {
         let project = Project::new(&[(file, text)]);
         let invocation = project.resolve("greet", json!({"who": "x"}));
-        assert_eq!(arguments(&invocation), [project.root().join(file).to_str().unwrap()]);
+        assert_eq!(
+            arguments(&invocation),
+            [project.root().join(file).to_str().unwrap()]
+        );
         assert_eq!(process(&invocation).program.value, "bash");
     }
 }
@@ -63,48 +89,85 @@ fn a_script_that_describes_itself_is_its_own_entrypoint() {
 #[test]
 fn every_spelling_of_a_python_tool_gives_the_same_process() {
     let main = "def main(who: str = 'world', times: int = 1):\n    return {'hello': who}\n";
-    let header = "__tool_type__ = 'python'\n__version__ = '1.0.0'\n__executor_id__ = 'python_runtime'\n";
+    let header =
+        "__tool_type__ = 'python'\n__version__ = '1.0.0'\n__executor_id__ = 'python_runtime'\n";
     let embedded = format!("{header}{main}");
     let manifest = "tool_id: greet\ntool_type: script\nversion: \"1.0.0\"\ndescription: Greets\nexecutor: python_runtime\nconfig: {entrypoint: main.py}\n";
     let block = "tool_id: greet\ntool_type: python\nversion: \"1.0.0\"\ndescription: Greets\nexecutor: {type: python, entrypoint: main.py}\n";
     let cases: [(&str, Files<'_>, &str); 4] = [
         (
             "manifest",
-            &[(".ai/tools/greet/tool.yaml", manifest), (".ai/tools/greet/main.py", main)],
+            &[
+                (".ai/tools/greet/tool.yaml", manifest),
+                (".ai/tools/greet/main.py", main),
+            ],
             ".ai/tools/greet/main.py",
         ),
         (
             "block",
-            &[(".ai/tools/greet/tool.yaml", block), (".ai/tools/greet/main.py", main)],
+            &[
+                (".ai/tools/greet/tool.yaml", block),
+                (".ai/tools/greet/main.py", main),
+            ],
             ".ai/tools/greet/main.py",
         ),
-        ("embedded", &[(".ai/tools/greet.py", &embedded)], ".ai/tools/greet.py"),
-        ("legacy", &[(".ai/scripts/greet.py", main)], ".ai/scripts/greet.py"),
+        (
+            "embedded",
+            &[(".ai/tools/greet.py", &embedded)],
+            ".ai/tools/greet.py",
+        ),
+        (
+            "legacy",
+            &[(".ai/scripts/greet.py", main)],
+            ".ai/scripts/greet.py",
+        ),
     ];
     for (spelling, files, script) in cases {
         let project = Project::new(files);
         let invocation = project.resolve("greet", json!({"times": 2}));
         let process = process(&invocation);
-        assert_eq!(process.program, Text::plain("python3"), "{spelling}");
-        assert_eq!(arguments(&invocation), [project.root().join(script).to_str().unwrap()], "{spelling}");
+        assert_eq!(process.program, MaskedText::plain("python3"), "{spelling}");
+        assert_eq!(
+            arguments(&invocation),
+            [project.root().join(script).to_str().unwrap()],
+            "{spelling}"
+        );
         assert_eq!(
             serde_json::from_slice::<Value>(&process.input).unwrap(),
             json!({"who": "world", "times": 2}),
             "{spelling}"
         );
         assert!(process.python.as_ref().unwrap().calls_main, "{spelling}");
-        assert!(!process.environment.keys().any(|name| name.starts_with("PITON_PARAM")), "{spelling}");
-        assert_eq!(process.environment["PYTHONDONTWRITEBYTECODE"].value, "1", "{spelling}");
-        assert_eq!(invocation.isolation, Isolation::Trusted, "{spelling}");
-        assert_eq!(invocation.origins["parameters.times"], "parameter times", "{spelling}");
-        assert_eq!(invocation.origins["parameters.who"], "default", "{spelling}");
+        assert!(
+            !process
+                .environment
+                .keys()
+                .any(|name| name.starts_with("PITON_PARAM")),
+            "{spelling}"
+        );
+        assert_eq!(
+            process.environment["PYTHONDONTWRITEBYTECODE"].value, "1",
+            "{spelling}"
+        );
+        assert_eq!(invocation.isolation, Isolation::Standard, "{spelling}");
+        assert_eq!(
+            invocation.origins["parameters.times"], "parameter times",
+            "{spelling}"
+        );
+        assert_eq!(
+            invocation.origins["parameters.who"], "default",
+            "{spelling}"
+        );
     }
 }
 
 #[test]
 fn an_async_main_is_called_and_a_script_without_main_gets_options() {
     let project = Project::new(&[
-        (".ai/scripts/asynchronous.py", "async def main(a: int):\n    return a\n"),
+        (
+            ".ai/scripts/asynchronous.py",
+            "async def main(a: int):\n    return a\n",
+        ),
         (".ai/scripts/plain.py", "import argparse\n"),
     ]);
     let invocation = project.resolve("asynchronous", json!({"a": 1}));
@@ -141,8 +204,10 @@ fn an_async_main_is_called_and_a_script_without_main_gets_options() {
 #[test]
 fn parameters_of_scripts_are_variables() {
     let project = Project::new(&[(".ai/scripts/s.sh", "true\n")]);
-    let invocation = project
-        .resolve("s", json!({"a-b.c": "x\ny", "flag": true, "off": false, "none": null, "list": [1], "größe": 3}));
+    let invocation = project.resolve(
+        "s",
+        json!({"a-b.c": "x\ny", "flag": true, "off": false, "none": null, "list": [1], "größe": 3}),
+    );
     let found: Vec<(&str, &str)> = process(&invocation)
         .environment
         .iter()
@@ -197,16 +262,28 @@ fn a_runtime_of_the_project_places_the_script() {
     };
     let script = "[ROOT]/.ai/tools/t/t.rb";
     assert_eq!(resolved(runtime("  args: [-w]\n"), ""), ["-w", script]);
-    assert_eq!(resolved(runtime("  args: [\"{entrypoint}\", -w]\n"), ""), [script, "-w"]);
-    assert_eq!(resolved(runtime("  args: [\"--file={script}\"]\n"), ""), [format!("--file={script}")]);
+    assert_eq!(
+        resolved(runtime("  args: [\"{entrypoint}\", -w]\n"), ""),
+        [script, "-w"]
+    );
+    assert_eq!(
+        resolved(runtime("  args: [\"--file={script}\"]\n"), ""),
+        [format!("--file={script}")]
+    );
     assert_eq!(resolved(runtime(""), "  args: [one]\n"), [script, "one"]);
 }
 
 #[test]
 fn the_shell_of_a_bash_tool_may_be_another() {
     let manifest = "tool_id: t\ntool_type: bash\nversion: \"1.0.0\"\ndescription: T\nexecutor: {type: bash, entrypoint: t.sh, shell: zsh}\n";
-    let project = Project::new(&[(".ai/tools/t/tool.yaml", manifest), (".ai/tools/t/t.sh", "true\n")]);
-    assert_eq!(process(&project.resolve("t", json!({}))).program.value, "zsh");
+    let project = Project::new(&[
+        (".ai/tools/t/tool.yaml", manifest),
+        (".ai/tools/t/t.sh", "true\n"),
+    ]);
+    assert_eq!(
+        process(&project.resolve("t", json!({}))).program.value,
+        "zsh"
+    );
 }
 
 #[test]
@@ -221,7 +298,10 @@ fn python_gets_its_packages_and_modules() {
     let python = process(&invocation).python.clone().unwrap();
     assert!(python.venv && python.calls_main);
     assert_eq!(python.dependencies, ["requests"]);
-    assert_eq!(python.lib_imports["helpers"], project.root().join(".ai/tools/lib/helpers.py"));
+    assert_eq!(
+        python.lib_imports["helpers"],
+        project.root().join(".ai/tools/lib/helpers.py")
+    );
 
     fs::remove_file(project.root().join(".ai/tools/lib/helpers.py")).unwrap();
     insta::assert_snapshot!(project.refusal("t", json!({})), @"
@@ -235,13 +315,25 @@ fn python_gets_its_packages_and_modules() {
 fn a_command_of_a_tool_comes_before_its_options() {
     let manifest = "tool:\n  id: gh\n  type: cli\n  name: GitHub\n  version: \"1.0.0\"\n  description: GitHub\n  commands: [list, create]\n  cli_specific:\n    executable: gh\n    install_check: gh --version\n    install_guide: see the page\n";
     let project = Project::new(&[(".ai/tools/gh.yaml", manifest)]);
-    let with = |command: &str| Call { command: Some(command.to_owned()), ..call(json!({"title": "A b"})) };
+    let with = |command: &str| CallRequest {
+        command: Some(command.to_owned()),
+        ..call(json!({"title": "A b"}))
+    };
     let invocation = project.try_lower("gh", &with("create")).unwrap();
     assert_eq!(process(&invocation).program.value, "gh");
     assert_eq!(arguments(&invocation), ["create", "--title", "A b"]);
-    assert_eq!(process(&invocation).install_guide.as_deref(), Some("see the page"));
-    assert_eq!(process(&invocation).install_check.as_deref(), Some("gh --version"));
-    assert_eq!(process(&invocation).environment["PITON_COMMAND"].value, "create");
+    assert_eq!(
+        process(&invocation).install_guide.as_deref(),
+        Some("see the page")
+    );
+    assert_eq!(
+        process(&invocation).install_check.as_deref(),
+        Some("gh --version")
+    );
+    assert_eq!(
+        process(&invocation).environment["PITON_COMMAND"].value,
+        "create"
+    );
     assert!(process(&invocation).input.is_empty());
     insta::assert_snapshot!(project.refused("gh", &with("crate")), @"
     UNKNOWN_COMMAND: tool `gh` has no command `crate`
@@ -251,9 +343,13 @@ fn a_command_of_a_tool_comes_before_its_options() {
 
 #[test]
 fn tools_that_do_not_say_what_to_run_say_so() {
-    let head =
-        |kind: &str| format!("tool:\n  id: t\n  type: {kind}\n  name: T\n  version: \"1.0.0\"\n  description: T\n");
-    let refusal = |manifest: String| Project::new(&[(".ai/tools/t.yaml", &manifest)]).refusal("t", json!({}));
+    let head = |kind: &str| {
+        format!(
+            "tool:\n  id: t\n  type: {kind}\n  name: T\n  version: \"1.0.0\"\n  description: T\n"
+        )
+    };
+    let refusal =
+        |manifest: String| Project::new(&[(".ai/tools/t.yaml", &manifest)]).refusal("t", json!({}));
     insta::assert_snapshot!(refusal(head("cli")), @"
     MISSING_REQUIRED_FIELD: `t` does not say what to run: it has no `cli_specific`
     --> .ai/tools/t.yaml:2
@@ -289,5 +385,5 @@ fn an_entrypoint_that_is_not_there_is_named_with_its_line() {
 
 fn hex_of(bytes: &[u8]) -> String {
     use sha2::Digest;
-    crate::item::signature::hex(&sha2::Sha256::digest(bytes))
+    crate::encoding::hex(&sha2::Sha256::digest(bytes))
 }

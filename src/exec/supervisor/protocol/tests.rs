@@ -18,22 +18,44 @@ fn work() -> Work {
         foreground: Foreground::Yes,
         timeout: Some(Duration::from_millis(1500)),
         farewell: Farewell::Ask,
-        limits: Limits { memory: Some(1), file_size: None, cpu_seconds: Some(u64::MAX), ..Limits::default() },
+        limits: ResourceLimits {
+            memory: Some(1),
+            file_size: None,
+            cpu_seconds: Some(u64::MAX),
+            ..ResourceLimits::default()
+        },
+        confinement: Some(Confinement {
+            writable: vec![PathBuf::from(odd()), "/tmp".into()],
+            read_only: vec!["/p/.git".into()],
+            hidden: vec!["/run/socket".into()],
+            homes: vec!["/home/user".into()],
+            visible: vec!["/home/user/bin/piton".into()],
+            view: MountView::Own,
+            tcp: TcpRule::Ports([80, 65535].into()),
+            network: NetworkView::Empty,
+        }),
         kept: 0,
     }
 }
 
 #[test]
 fn what_is_sent_arrives_whole_however_it_is_cut() {
-    let orders = [Order::Work(Box::new(work())), Order::Stop(15), Order::Continue];
-    let sent: Vec<u8> = orders.iter().flat_map(|order| order.encode().unwrap()).collect();
+    let orders = [
+        SupervisorOrder::Work(Box::new(work())),
+        SupervisorOrder::Stop(15),
+        SupervisorOrder::Continue,
+    ];
+    let sent: Vec<u8> = orders
+        .iter()
+        .flat_map(|order| order.encode().unwrap())
+        .collect();
     for size in [1, 5, 1000] {
         let mut inbox = Inbox::default();
         let mut heard = Vec::new();
         for piece in sent.chunks(size) {
             inbox.add(piece);
             while let Some(message) = inbox.next() {
-                heard.push(Order::decode(&message).unwrap());
+                heard.push(SupervisorOrder::decode(&message).unwrap());
             }
         }
         assert_eq!(heard, orders);
@@ -42,7 +64,7 @@ fn what_is_sent_arrives_whole_however_it_is_cut() {
 
 #[test]
 fn reports_arrive() {
-    let end = End {
+    let end = EndMessage {
         exit_code: Some(-1),
         signal: None,
         timed_out: true,
@@ -53,33 +75,34 @@ fn reports_arrive() {
         duration: Duration::from_secs(1),
     };
     let reports = [
-        Report::Started(7),
-        Report::Failed(2),
-        Report::Result(b"{}".to_vec()),
-        Report::NoResult(ResultFault::TooLarge(5)),
-        Report::NoResult(ResultFault::CutOff),
-        Report::Touched(TouchedPaths {
+        SupervisorMessage::Started(7),
+        SupervisorMessage::Failed(2),
+        SupervisorMessage::Result(b"{}".to_vec()),
+        SupervisorMessage::NoResult(ResultFault::TooLarge(5)),
+        SupervisorMessage::NoResult(ResultFault::CutOff),
+        SupervisorMessage::Touched(TouchedPaths {
             paths: ["/a".into(), "/b/c".into()].into(),
             trees: ["/t".into()].into(),
             inodes: [(1, 2), (u64::MAX, 0)].into(),
         }),
-        Report::Unwatched(Doubt::Kernel(16)),
-        Report::Unwatched(Doubt::Lost),
-        Report::Stopped(20),
-        Report::Ended(end),
+        SupervisorMessage::Unwatched(Doubt::Kernel(16)),
+        SupervisorMessage::Unwatched(Doubt::Lost),
+        SupervisorMessage::Refused(vec!["/a".into(), "/b".into()]),
+        SupervisorMessage::Stopped(20),
+        SupervisorMessage::Ended(end),
     ];
     for report in reports {
         let sent = report.encode().unwrap();
-        assert_eq!(Report::decode(&sent[4..]), Some(report));
+        assert_eq!(SupervisorMessage::decode(&sent[4..]), Some(report));
     }
 }
 
 #[test]
-fn a_message_of_nobody_is_none() {
-    let whole = Order::Work(Box::new(work())).encode().unwrap();
+fn an_unknown_message_is_rejected() {
+    let whole = SupervisorOrder::Work(Box::new(work())).encode().unwrap();
     for length in 4..whole.len() - 1 {
-        assert_eq!(Order::decode(&whole[4..length]), None);
+        assert_eq!(SupervisorOrder::decode(&whole[4..length]), None);
     }
-    assert_eq!(Order::decode(b"?"), None);
-    assert_eq!(Report::decode(b""), None);
+    assert_eq!(SupervisorOrder::decode(b"?"), None);
+    assert_eq!(SupervisorMessage::decode(b""), None);
 }

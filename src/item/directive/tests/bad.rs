@@ -7,7 +7,11 @@ fn every_mistake_is_reported_where_it_is() {
     for name in names_in("bad/") {
         let (_, findings) = load(&name);
         assert!(findings.has_errors(), "{name}");
-        let missing = findings.as_slice().iter().filter(|it| it.suggestion.is_none()).count();
+        let missing = findings
+            .as_slice()
+            .iter()
+            .filter(|it| it.suggestion.is_none())
+            .count();
         assert_eq!(missing, 0, "{name}:\n{}", listing(&findings));
         insta::assert_snapshot!(name.replace('/', "_"), listing(&findings));
     }
@@ -24,7 +28,13 @@ fn nothing_but_blanks_is_an_empty_file() {
 fn names_and_versions_are_required() {
     let (directive, findings) = read("```xml\n<directive/>\n```");
     let found = codes(&findings);
-    assert_eq!(found.iter().filter(|it| it.ends_with("MISSING_REQUIRED_FIELD")).count(), 3);
+    assert_eq!(
+        found
+            .iter()
+            .filter(|it| it.ends_with("MISSING_REQUIRED_FIELD"))
+            .count(),
+        3
+    );
     assert_eq!(directive.unwrap().name.as_str(), "x");
 }
 
@@ -33,7 +43,11 @@ fn invisible_characters_in_a_name_are_refused_and_shown() {
     let (_, findings) = read(
         "```xml\n<directive name=\"x\u{200b}\" version=\"1.0.0\"><process><step name=\"a\"><action>b</action></step></process></directive>\n```",
     );
-    let finding = findings.as_slice().iter().find(|it| it.code.as_str() == "INVALID_ID").unwrap();
+    let finding = findings
+        .as_slice()
+        .iter()
+        .find(|it| it.code.as_str() == "INVALID_ID")
+        .unwrap();
     assert_eq!((finding.line, finding.column), (2, 18));
     assert_eq!(
         finding.message,
@@ -58,10 +72,15 @@ fn characters_that_xml_forbids_are_reported_in_place() {
 
 #[test]
 fn cdata_in_cdata_is_explained() {
-    let (_, findings) = read_process("<step name=\"a\"><action><![CDATA[ <![CDATA[ x ]]> ]]></action></step>");
+    let (_, findings) =
+        read_process("<step name=\"a\"><action><![CDATA[ <![CDATA[ x ]]> ]]></action></step>");
     assert_eq!(codes(&findings), ["9:50 XML_SYNTAX"]);
     assert_eq!(
-        findings.as_slice()[0].suggestion.clone().map(String::from).as_deref(),
+        findings.as_slice()[0]
+            .suggestion
+            .clone()
+            .map(String::from)
+            .as_deref(),
         Some("inside CDATA write `{CDATA_OPEN}` and `{CDATA_CLOSE}` for a nested CDATA section")
     );
 }
@@ -69,7 +88,10 @@ fn cdata_in_cdata_is_explained() {
 #[test]
 fn what_never_ends_is_reported_where_it_begins() {
     for (step, place) in [
-        ("<step name=\"a\"><action><![CDATA[ x </action></step>", "9:24"),
+        (
+            "<step name=\"a\"><action><![CDATA[ x </action></step>",
+            "9:24",
+        ),
         ("<step name=\"a\"><!-- x </step>", "9:16"),
         ("<step name=\"a><action>x</action></step>", "9:1"),
         ("<step name=a><action>x</action></step>", "9:1"),
@@ -87,10 +109,21 @@ fn all_faults_in_text_are_reported_at_once() {
     );
     assert_eq!(
         codes(&findings),
-        ["10:5 XML_SYNTAX", "11:3 XML_SYNTAX", "12:5 XML_SYNTAX", "13:3 XML_SYNTAX", "15:1 DUPLICATE_NAME"]
+        [
+            "10:5 XML_SYNTAX",
+            "11:3 XML_SYNTAX",
+            "12:5 XML_SYNTAX",
+            "13:3 XML_SYNTAX",
+            "15:1 DUPLICATE_NAME"
+        ]
     );
-    let StepAction::Prose { instruction, .. } = &directive.unwrap().steps[0].action else { panic!("prose") };
-    assert_eq!(instruction, "run <cmd> now\na <b c\nDict<str, int>\nx </i> y");
+    let StepAction::Prose { instruction, .. } = &directive.unwrap().steps[0].action else {
+        panic!("prose")
+    };
+    assert_eq!(
+        instruction,
+        "run <cmd> now\na <b c\nDict<str, int>\nx </i> y"
+    );
 }
 
 #[test]
@@ -213,7 +246,11 @@ fn the_element_of_a_foreach_is_known_in_its_step_only() {
     );
     assert_eq!(codes(&findings), ["11:24 UNKNOWN_REFERENCE"]);
     assert_eq!(
-        findings.as_slice()[0].suggestion.clone().map(String::from).as_deref(),
+        findings.as_slice()[0]
+            .suggestion
+            .clone()
+            .map(String::from)
+            .as_deref(),
         Some("did you mean `{input:files}`?")
     );
 }
@@ -227,8 +264,12 @@ fn hooks_that_speak_of_what_piton_does_not_know_are_warned_about() {
              <process><step name=\"a\"><action>x</action></step></process>"
         ));
         assert_eq!(directive.map(|it| it.hooks.len()), Some(1), "{when}");
-        let told = findings.as_slice().iter().filter(|it| it.code.as_str() != "MISSING_RECOMMENDED_FIELD");
-        told.map(|it| format!("{} {:?} {}", it.column, it.severity, it.message)).collect::<Vec<_>>()
+        let told = findings
+            .as_slice()
+            .iter()
+            .filter(|it| it.code.as_str() != "MISSING_RECOMMENDED_FIELD");
+        told.map(|it| format!("{} {:?} {}", it.column, it.severity, it.message))
+            .collect::<Vec<_>>()
     };
     for when in [
         "step == 'a' and phase == \"before\"",
@@ -245,6 +286,9 @@ fn hooks_that_speak_of_what_piton_does_not_know_are_warned_about() {
             "41 Warning piton does not know `limits.x`: it is always null here",
         ]
     );
-    assert_eq!(hook("cost.steps * 2"), ["31 Warning expected the end, `and` or `or`, found `*`; the hook never runs"]);
+    assert_eq!(
+        hook("cost.steps * 2"),
+        ["31 Warning expected the end, `and` or `or`, found `*`; the hook never runs"]
+    );
     assert_eq!(hook("{input:b}"), ["20 Error there is no input `b`"]);
 }

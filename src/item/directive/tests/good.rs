@@ -8,7 +8,10 @@ fn every_quirk_of_real_directives_is_read() {
         let (directive, findings) = load(&name);
         let directive = directive.unwrap_or_else(|| panic!("{name} is read"));
         assert!(!findings.has_errors(), "{name}:\n{}", listing(&findings));
-        insta::assert_snapshot!(&*name, format!("{}\n{}", summary(&directive), listing(&findings)));
+        insta::assert_snapshot!(
+            &*name,
+            format!("{}\n{}", summary(&directive), listing(&findings))
+        );
     }
 }
 
@@ -16,8 +19,14 @@ fn every_quirk_of_real_directives_is_read() {
 fn what_is_tolerated_is_an_error_when_strict() {
     let text = std::fs::read_to_string(fixtures().join("unescaped_text.md")).unwrap();
     let (_, findings) = read_with(&text, Strength::Strict);
-    let errors = findings.as_slice().iter().filter(|it| it.severity == Severity::Error);
-    assert_eq!(errors.map(|it| it.code.as_str()).collect::<Vec<_>>(), ["UNESCAPED_MARKUP"; 5]);
+    let errors = findings
+        .as_slice()
+        .iter()
+        .filter(|it| it.severity == Severity::Error);
+    assert_eq!(
+        errors.map(|it| it.code.as_str()).collect::<Vec<_>>(),
+        ["UNESCAPED_MARKUP"; 5]
+    );
 }
 
 #[test]
@@ -35,15 +44,28 @@ fn comparisons_may_stand_unescaped_in_attributes() {
         "<step name=\"a\"><action>x</action></step>\n<step name=\"b\" when=\"{step:a.n} < 3\"><action>x</action></step>",
     );
     assert_eq!(codes(&findings), ["10:33 UNESCAPED_MARKUP"]);
-    assert_eq!(findings.as_slice()[0].suggestion.clone().map(String::from).as_deref(), Some("write `&lt;`"));
-    assert_eq!(directive.unwrap().steps[1].when.as_deref(), Some("{step:a.n} < 3"));
+    assert_eq!(
+        findings.as_slice()[0]
+            .suggestion
+            .clone()
+            .map(String::from)
+            .as_deref(),
+        Some("write `&lt;`")
+    );
+    assert_eq!(
+        directive.unwrap().steps[1].when.as_deref(),
+        Some("{step:a.n} < 3")
+    );
 }
 
 #[test]
 fn markup_in_an_action_is_kept_as_text() {
-    let (directive, findings) = read_process("<step name=\"a\"><action>Be <b>bold</b>.</action></step>");
+    let (directive, findings) =
+        read_process("<step name=\"a\"><action>Be <b>bold</b>.</action></step>");
     assert_eq!(codes(&findings), ["9:27 UNESCAPED_MARKUP"]);
-    let StepAction::Prose { instruction, .. } = &directive.unwrap().steps[0].action else { panic!("prose") };
+    let StepAction::Prose { instruction, .. } = &directive.unwrap().steps[0].action else {
+        panic!("prose")
+    };
     assert_eq!(instruction, "Be <b>bold</b>.");
 }
 
@@ -52,10 +74,16 @@ fn unknown_elements_are_kept() {
     let (directive, findings) = read_content(
         "<futur>a <b>c</b></futur><process><step name=\"a\"><action>x</action><reason>why</reason></step></process>",
     );
-    assert_eq!(codes(&findings), ["8:1 UNKNOWN_ELEMENT", "8:68 UNKNOWN_ELEMENT"]);
+    assert_eq!(
+        codes(&findings),
+        ["8:1 UNKNOWN_ELEMENT", "8:68 UNKNOWN_ELEMENT"]
+    );
     let unknown = directive.unwrap().unknown;
     assert_eq!(
-        unknown.iter().map(|it| (&*it.path, &*it.content)).collect::<Vec<_>>(),
+        unknown
+            .iter()
+            .map(|it| (&*it.path, &*it.content))
+            .collect::<Vec<_>>(),
         [("futur", "a <b>c</b>"), ("process/step[0]/reason", "why")]
     );
 }
@@ -102,10 +130,13 @@ fn inputs_make_a_schema() {
 
 #[test]
 fn the_mark_of_cdata_may_stand_in_cdata() {
-    let (directive, findings) =
-        read_process("<step name=\"a\"><action><![CDATA[Text after <![CDATA[ is kept.]]></action></step>");
+    let (directive, findings) = read_process(
+        "<step name=\"a\"><action><![CDATA[Text after <![CDATA[ is kept.]]></action></step>",
+    );
     assert_eq!(codes(&findings), [""; 0]);
-    let StepAction::Prose { instruction, .. } = &directive.unwrap().steps[0].action else { panic!("prose") };
+    let StepAction::Prose { instruction, .. } = &directive.unwrap().steps[0].action else {
+        panic!("prose")
+    };
     assert_eq!(instruction, "Text after <![CDATA[ is kept.");
 }
 
@@ -128,7 +159,9 @@ fn text_beside_an_executable_or_an_action_is_kept() {
     assert_eq!(codes(&findings), [""; 0]);
     let steps = directive.unwrap().steps;
     assert_eq!(steps[0].description, "Look first.");
-    let StepAction::Prose { instruction, .. } = &steps[1].action else { panic!("prose") };
+    let StepAction::Prose { instruction, .. } = &steps[1].action else {
+        panic!("prose")
+    };
     assert_eq!(instruction, "Do it.\n\nThen rest.");
 }
 
@@ -137,7 +170,14 @@ fn scripts_are_migrated_by_a_step() {
     let (directive, findings) = read_process("<step name=\"a\"><migrate item_id=\"old\"/></step>");
     assert_eq!(listing(&findings), "");
     let action = serde_json::to_value(&directive.unwrap().steps[0].action).unwrap();
-    assert_eq!((&action["kind"], &action["verb"]), (&"item".into(), &"migrate".into()));
+    assert_eq!(
+        (&action["kind"], &action["verb"]),
+        (&"item".into(), &"migrate".into())
+    );
     let (_, findings) = read_process("<step name=\"a\"><migrate/></step>");
-    assert!(listing(&findings).contains("MISSING_REQUIRED_FIELD process.step[0].migrate"), "{}", listing(&findings));
+    assert!(
+        listing(&findings).contains("MISSING_REQUIRED_FIELD process.step[0].migrate"),
+        "{}",
+        listing(&findings)
+    );
 }

@@ -13,7 +13,14 @@ fn grants(permission: &str) -> (Vec<Value>, Vec<String>) {
         json.as_object_mut().unwrap().remove("place");
         json
     });
-    (json.collect(), findings.as_slice().iter().map(|it| it.code.to_string()).collect())
+    (
+        json.collect(),
+        findings
+            .as_slice()
+            .iter()
+            .map(|it| it.code.to_string())
+            .collect(),
+    )
 }
 
 fn granted(permission: &str) -> Vec<Value> {
@@ -31,37 +38,79 @@ fn refused(permission: &str) -> Vec<String> {
 #[test]
 fn what_is_not_understood_is_refused() {
     for (permission, code) in [
-        ("<delete resource=\"filesystem\" path=\"x\"/>", "UNKNOWN_PERMISSION"),
-        ("<read resource=\"database\" path=\"x\"/>", "UNKNOWN_PERMISSION"),
-        ("<execute resource=\"shel\" commands=\"x\"/>", "UNKNOWN_PERMISSION"),
+        (
+            "<delete resource=\"filesystem\" path=\"x\"/>",
+            "UNKNOWN_PERMISSION",
+        ),
+        (
+            "<read resource=\"database\" path=\"x\"/>",
+            "UNKNOWN_PERMISSION",
+        ),
+        (
+            "<execute resource=\"shel\" commands=\"x\"/>",
+            "UNKNOWN_PERMISSION",
+        ),
         ("<execute><tols>x</tols></execute>", "UNKNOWN_PERMISSION"),
-        ("<write resource=\"filesystem\" path=\"a\" unless=\"b\"/>", "UNKNOWN_PERMISSION"),
+        (
+            "<write resource=\"filesystem\" path=\"a\" unless=\"b\"/>",
+            "UNKNOWN_PERMISSION",
+        ),
         ("<write path=\"a\" commands=\"b\"/>", "UNKNOWN_PERMISSION"),
-        ("<execute resource=\"tool\" id=\"*\" commands=\"git\"/>", "UNKNOWN_PERMISSION"),
-        ("<execute resource=\"docker\" path=\"a\"/>", "UNKNOWN_PERMISSION"),
-        ("<execute><tool except=\"a\">*</tool></execute>", "UNKNOWN_PERMISSION"),
-        ("<allow resource=\"filesystem\" action=\"list\" path=\"a\"/>", "UNKNOWN_PERMISSION"),
-        ("<allow endpoint=\"GET /a\" action=\"get\"/>", "UNKNOWN_PERMISSION"),
+        (
+            "<execute resource=\"tool\" id=\"*\" commands=\"git\"/>",
+            "UNKNOWN_PERMISSION",
+        ),
+        (
+            "<execute resource=\"docker\" path=\"a\"/>",
+            "UNKNOWN_PERMISSION",
+        ),
+        (
+            "<execute><tool except=\"a\">*</tool></execute>",
+            "UNKNOWN_PERMISSION",
+        ),
+        (
+            "<allow resource=\"filesystem\" action=\"list\" path=\"a\"/>",
+            "UNKNOWN_PERMISSION",
+        ),
+        (
+            "<allow endpoint=\"GET /a\" action=\"get\"/>",
+            "UNKNOWN_PERMISSION",
+        ),
         ("<allow action=\"read\">a</allow>", "UNKNOWN_PERMISSION"),
         ("everything you need", "UNKNOWN_PERMISSION"),
         ("<execute/>", "MISSING_REQUIRED_FIELD"),
         ("<execute><tool/></execute>", "MISSING_REQUIRED_FIELD"),
         ("<execute resource=\"tool\"/>", "MISSING_REQUIRED_FIELD"),
         ("<execute resource=\"shell\"/>", "MISSING_REQUIRED_FIELD"),
-        ("<execute resource=\"mcp\" tools=\"a\"/>", "MISSING_REQUIRED_FIELD"),
+        (
+            "<execute resource=\"mcp\" tools=\"a\"/>",
+            "MISSING_REQUIRED_FIELD",
+        ),
         ("<shell commands=\" , \"/>", "MISSING_REQUIRED_FIELD"),
         ("<env/>", "MISSING_REQUIRED_FIELD"),
         ("<read/>", "MISSING_REQUIRED_FIELD"),
-        ("<read resource=\"filesystem\" path=\"\"/>", "MISSING_REQUIRED_FIELD"),
+        (
+            "<read resource=\"filesystem\" path=\"\"/>",
+            "MISSING_REQUIRED_FIELD",
+        ),
         ("<read resource=\"api\"/>", "MISSING_REQUIRED_FIELD"),
         ("<deny/>", "MISSING_REQUIRED_FIELD"),
         ("<cap/>", "MISSING_REQUIRED_FIELD"),
         ("<env vars=\"A-B\"/>", "INVALID_ID"),
-        ("<write resource=\"files\" path=\"/etc/**\"/>", "PATH_ESCAPE"),
+        (
+            "<write resource=\"files\" path=\"/etc/**\"/>",
+            "PATH_ESCAPE",
+        ),
         ("<write resource=\"files\" path=\"~/x\"/>", "PATH_ESCAPE"),
         ("<write resource=\"files\" path=\"C:/x\"/>", "PATH_ESCAPE"),
-        ("<write resource=\"files\" path=\"a/../../b\"/>", "PATH_ESCAPE"),
-        ("<write resource=\"files\" path=\"a&#10;b\"/>", "INVALID_PATH"),
+        (
+            "<write resource=\"files\" path=\"a/../../b\"/>",
+            "PATH_ESCAPE",
+        ),
+        (
+            "<write resource=\"files\" path=\"a&#10;b\"/>",
+            "INVALID_PATH",
+        ),
         ("<write resource=\"files\" path=\"{a\"/>", "INVALID_PATTERN"),
         ("<execute resource=\"tool\" id=\"[\"/>", "INVALID_PATTERN"),
     ] {
@@ -72,13 +121,34 @@ fn what_is_not_understood_is_refused() {
 #[test]
 fn every_form_is_understood() {
     for (permission, expected) in [
-        ("<execute resource=\"tool\" id=\"a_*\"/>", r#"[{"access":"tool","id":"a_*","deny":false}]"#),
-        ("<execute tool_type=\"api\"/>", r#"[{"access":"tool","tool_type":"api","deny":false}]"#),
-        ("<execute resource=\"shell\" action=\"git\"/>", r#"[{"access":"shell","commands":["git"],"deny":false}]"#),
-        ("<env vars=\"A, B\"/>", r#"[{"access":"env","vars":["A","B"],"deny":false}]"#),
-        ("<mcp name=\"gh\" actions=\"a b\"/>", r#"[{"access":"mcp","server":"gh","tools":["a","b"],"deny":false}]"#),
-        ("<mcp name=\"gh\" action=\"a\"/>", r#"[{"access":"mcp","server":"gh","tools":["a"],"deny":false}]"#),
-        ("<execute resource=\"docker\"/>", r#"[{"access":"docker","deny":false}]"#),
+        (
+            "<execute resource=\"tool\" id=\"a_*\"/>",
+            r#"[{"access":"tool","id":"a_*","deny":false}]"#,
+        ),
+        (
+            "<execute tool_type=\"api\"/>",
+            r#"[{"access":"tool","tool_type":"api","deny":false}]"#,
+        ),
+        (
+            "<execute resource=\"shell\" action=\"git\"/>",
+            r#"[{"access":"shell","commands":["git"],"deny":false}]"#,
+        ),
+        (
+            "<env vars=\"A, B\"/>",
+            r#"[{"access":"env","vars":["A","B"],"deny":false}]"#,
+        ),
+        (
+            "<mcp name=\"gh\" actions=\"a b\"/>",
+            r#"[{"access":"mcp","server":"gh","tools":["a","b"],"deny":false}]"#,
+        ),
+        (
+            "<mcp name=\"gh\" action=\"a\"/>",
+            r#"[{"access":"mcp","server":"gh","tools":["a"],"deny":false}]"#,
+        ),
+        (
+            "<execute resource=\"docker\"/>",
+            r#"[{"access":"docker","deny":false}]"#,
+        ),
         (
             "<execute resource=\"spawn\" action=\"thread\"/>",
             r#"[{"access":"capability","name":"spawn.thread","deny":false}]"#,
@@ -87,8 +157,14 @@ fn every_form_is_understood() {
             "<execute resource=\"directive\" id=\"ops/*\"/>",
             r#"[{"access":"item","verb":"execute","item_type":"directive","id":"ops/*","deny":false}]"#,
         ),
-        ("<write path=\"docs/**\"/>", r#"[{"access":"write","path":"docs/**","deny":false}]"#),
-        ("<write endpoint=\"POST /a\"/>", r#"[{"access":"write_api","endpoint":"POST /a","deny":false}]"#),
+        (
+            "<write path=\"docs/**\"/>",
+            r#"[{"access":"write","path":"docs/**","deny":false}]"#,
+        ),
+        (
+            "<write endpoint=\"POST /a\"/>",
+            r#"[{"access":"write_api","endpoint":"POST /a","deny":false}]"#,
+        ),
         (
             "<deny><shell commands=\"rm\"/><allow><read path=\"a\"/></allow></deny>",
             r#"[{"access":"shell","commands":["rm"],"deny":true},{"access":"read","path":"a","deny":true}]"#,
@@ -101,16 +177,32 @@ fn every_form_is_understood() {
             "<deny resource=\"filesystem\" action=\"write\" path=\"a\"/>",
             r#"[{"access":"write","path":"a","deny":true}]"#,
         ),
-        ("<allow>rye.execute.tool.*</allow>", r#"[{"access":"capability","name":"rye.execute.tool.*","deny":false}]"#),
+        (
+            "<allow>rye.execute.tool.*</allow>",
+            r#"[{"access":"capability","name":"rye.execute.tool.*","deny":false}]"#,
+        ),
         (
             "<read resource=\"knowledge\" path=\"**/*\"/>",
             r#"[{"access":"item","verb":"load","item_type":"knowledge","id":"**/*","deny":false}]"#,
         ),
-        ("<deny resource=\"network\" action=\"*\"/>", r#"[{"access":"capability","name":"network.*","deny":true}]"#),
-        ("*", r#"[{"access":"item","verb":"*","item_type":"*","id":"*","deny":false}]"#),
-        ("<search>*</search>", r#"[{"access":"item","verb":"search","item_type":"*","id":"*","deny":false}]"#),
+        (
+            "<deny resource=\"network\" action=\"*\"/>",
+            r#"[{"access":"capability","name":"network.*","deny":true}]"#,
+        ),
+        (
+            "*",
+            r#"[{"access":"item","verb":"*","item_type":"*","id":"*","deny":false}]"#,
+        ),
+        (
+            "<search>*</search>",
+            r#"[{"access":"item","verb":"search","item_type":"*","id":"*","deny":false}]"#,
+        ),
     ] {
-        assert_eq!(Value::Array(granted(permission)), serde_json::from_str::<Value>(expected).unwrap(), "{permission}");
+        assert_eq!(
+            Value::Array(granted(permission)),
+            serde_json::from_str::<Value>(expected).unwrap(),
+            "{permission}"
+        );
     }
 }
 

@@ -16,10 +16,18 @@ fn fill(unit: &str) -> String {
 
 #[test]
 fn deep_nesting_is_refused_before_parsing() {
-    let (directive, findings) = read(&fenced(&format!("{}{}", "<a>".repeat(20_000), "</a>".repeat(20_000))));
+    let (directive, findings) = read(&fenced(&format!(
+        "{}{}",
+        "<a>".repeat(20_000),
+        "</a>".repeat(20_000)
+    )));
     assert!(directive.is_none());
     assert_eq!(findings.as_slice()[0].code.as_str(), "NESTING_LIMIT");
-    let deep = fenced(&format!("<unknown>{}{}</unknown>", "<a>".repeat(62), "</a>".repeat(62)));
+    let deep = fenced(&format!(
+        "<unknown>{}{}</unknown>",
+        "<a>".repeat(62),
+        "</a>".repeat(62)
+    ));
     assert!(read(&deep).0.is_some());
 }
 
@@ -63,12 +71,17 @@ fn much_of_anything_is_read() {
     ];
     for unit in units {
         let filled = fill(unit);
-        let step = |text: &str| format!("<process><step name=\"a\"><action>{text}</action></step></process>");
+        let step = |text: &str| {
+            format!("<process><step name=\"a\"><action>{text}</action></step></process>")
+        };
         for text in [
             filled.clone(),
             fenced(&filled),
             fenced(&step(&filled)),
-            fenced(&format!("<process><step name=\"a\" when=\"{}\"/></process>", filled.replace('"', "'"))),
+            fenced(&format!(
+                "<process><step name=\"a\" when=\"{}\"/></process>",
+                filled.replace('"', "'")
+            )),
         ] {
             let (_, findings) = read(&text);
             let shown: String = text.chars().take(80).collect();
@@ -83,22 +96,34 @@ fn much_of_anything_is_read() {
 
 #[test]
 fn as_many_elements_as_are_allowed_are_read() {
-    let numbered =
-        |count: usize, element: &str| (0..count).map(|at| element.replace('#', &at.to_string())).collect::<String>();
+    let numbered = |count: usize, element: &str| {
+        (0..count)
+            .map(|at| element.replace('#', &at.to_string()))
+            .collect::<String>()
+    };
     let schema = numbered(20_000, "\"p#\":1,");
     for content in [
         numbered(19_000, "<a/>"),
         numbered(9_000, "<permissions><wirte/></permissions>"),
-        format!("<permissions>{}</permissions>", numbered(5_000, "<write path='a' b='c'/>")),
+        format!(
+            "<permissions>{}</permissions>",
+            numbered(5_000, "<write path='a' b='c'/>")
+        ),
         format!(
             "<process>{}</process>",
-            numbered(4_000, "<step name='s#' when='{step:s0.a} > {step:s#.b}'><action>{step:s1.x}</action></step>")
+            numbered(
+                4_000,
+                "<step name='s#' when='{step:s0.a} > {step:s#.b}'><action>{step:s1.x}</action></step>"
+            )
         ),
         format!(
             "<process><step name='a'><execute>{}</execute></step></process>",
             numbered(6_000, "<param name='p#' value='{input:q#}'/>")
         ),
-        format!("<inputs>{}</inputs>", numbered(4_000, "<input name='i#' pattern='\\pL{30}#' default='a'/>")),
+        format!(
+            "<inputs>{}</inputs>",
+            numbered(4_000, "<input name='i#' pattern='\\pL{30}#' default='a'/>")
+        ),
         format!(
             "<inputs><schema>{{\"properties\":{{{schema}\"q\":1}}}}</schema></inputs><process><step name='a'><action>{}</action></step></process>",
             numbered(20_000, "{input:p#} {input:x#}")
@@ -112,8 +137,14 @@ fn as_many_elements_as_are_allowed_are_read() {
 
 #[test]
 fn a_crowd_of_attributes_is_refused() {
-    let attributes = (0..100_000).map(|index| format!("a{index}=\"\"")).collect::<Vec<_>>().join(" ");
-    for text in [fenced(&format!("<a {attributes}/>")), fenced(&format!("<a {}/>", "b=\"\" ".repeat(100_000)))] {
+    let attributes = (0..100_000)
+        .map(|index| format!("a{index}=\"\""))
+        .collect::<Vec<_>>()
+        .join(" ");
+    for text in [
+        fenced(&format!("<a {attributes}/>")),
+        fenced(&format!("<a {}/>", "b=\"\" ".repeat(100_000))),
+    ] {
         let (directive, findings) = read(&text);
         assert!(directive.is_none());
         assert_eq!(codes(&findings), ["2:37 FILE_TOO_LARGE"]);
@@ -139,7 +170,9 @@ fn is_place_of(text: &str, findings: &Findings) -> bool {
     let lines: Vec<&str> = text.split('\n').collect();
     findings.as_slice().iter().all(|finding| {
         let line = usize::try_from(finding.line).unwrap() - 1;
-        lines.get(line).is_some_and(|line| usize::try_from(finding.column).unwrap() <= line.chars().count() + 1)
+        lines.get(line).is_some_and(|line| {
+            usize::try_from(finding.column).unwrap() <= line.chars().count() + 1
+        })
     })
 }
 
@@ -162,7 +195,10 @@ fn generated() -> impl Strategy<Value = Generated> {
     )
         .prop_map(|(name, steps, cdata, fence, prose)| Generated {
             name,
-            steps: steps.into_iter().map(|(name, text)| (name, format!("x{}", text.replace('{', "(")))).collect(),
+            steps: steps
+                .into_iter()
+                .map(|(name, text)| (name, format!("x{}", text.replace('{', "("))))
+                .collect(),
             cdata,
             fence,
             prose,
@@ -178,7 +214,9 @@ impl Generated {
                 let text = if self.cdata {
                     format!("<![CDATA[{}]]>", text.replace("]]>", "]]]]><![CDATA[>"))
                 } else {
-                    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+                    text.replace('&', "&amp;")
+                        .replace('<', "&lt;")
+                        .replace('>', "&gt;")
                 };
                 format!("    <step name=\"{name}\"><action>{text}</action></step>")
             })

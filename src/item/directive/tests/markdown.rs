@@ -29,7 +29,10 @@ fn any_fence_marked_xml_will_do() {
 
 #[test]
 fn a_fence_without_language_is_not_an_xml_fence() {
-    assert_eq!(outcome(&format!("```\n{DIRECTIVE}\n```\n")), (true, vec!["2:1 UNFENCED_DIRECTIVE".to_owned()]));
+    assert_eq!(
+        outcome(&format!("```\n{DIRECTIVE}\n```\n")),
+        (true, vec!["2:1 UNFENCED_DIRECTIVE".to_owned()])
+    );
 }
 
 #[test]
@@ -41,32 +44,50 @@ fn quoted_directives_are_not_taken() {
         "Write `<directive name=\"x\">` here.\n".to_owned(),
         "```xml\n<workflow><directive/></workflow>\n```\n".to_owned(),
     ] {
-        assert_eq!(outcome(&text), (false, vec!["1:1 NO_DIRECTIVE".to_owned()]), "{text}");
+        assert_eq!(
+            outcome(&text),
+            (false, vec!["1:1 NO_DIRECTIVE".to_owned()]),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn a_real_directive_wins_over_a_quoted_one() {
-    let text = format!("````markdown\n```xml\n<directive/>\n```\n````\n\n```xml\n{DIRECTIVE}\n```\n\n<directive/>\n");
+    let text = format!(
+        "````markdown\n```xml\n<directive/>\n```\n````\n\n```xml\n{DIRECTIVE}\n```\n\n<directive/>\n"
+    );
     assert_eq!(outcome(&text), (true, vec![]));
 }
 
 #[test]
-fn two_directives_are_one_too_many() {
+fn a_second_directive_is_refused() {
     let text = format!("```xml\n{DIRECTIVE}\n```\n~~~xml\n<directive/>\n~~~\n");
-    assert_eq!(outcome(&text), (true, vec!["5:1 MANY_DIRECTIVES".to_owned()]));
+    assert_eq!(
+        outcome(&text),
+        (true, vec!["5:1 MANY_DIRECTIVES".to_owned()])
+    );
     let text = format!("```xml\n{DIRECTIVE}\n<directive/>\n```\n");
-    assert_eq!(outcome(&text), (true, vec!["3:1 MANY_DIRECTIVES".to_owned()]));
+    assert_eq!(
+        outcome(&text),
+        (true, vec!["3:1 MANY_DIRECTIVES".to_owned()])
+    );
 }
 
 #[test]
 fn only_blanks_and_comments_may_follow_in_the_fence() {
-    assert_eq!(outcome(&format!("```xml\n{DIRECTIVE}\n<!-- end -->\n\n```\ntext\n")), (true, vec![]));
+    assert_eq!(
+        outcome(&format!("```xml\n{DIRECTIVE}\n<!-- end -->\n\n```\ntext\n")),
+        (true, vec![])
+    );
     assert_eq!(
         outcome(&format!("```xml\n{DIRECTIVE} text\n```\n")).1,
         [format!("2:{} TEXT_AFTER_DIRECTIVE", DIRECTIVE.len() + 2)]
     );
-    assert_eq!(outcome(&format!("```xml\n{DIRECTIVE}\n\nThe end.\n")).1, ["4:1 TEXT_AFTER_DIRECTIVE"]);
+    assert_eq!(
+        outcome(&format!("```xml\n{DIRECTIVE}\n\nThe end.\n")).1,
+        ["4:1 TEXT_AFTER_DIRECTIVE"]
+    );
 }
 
 #[test]
@@ -83,7 +104,10 @@ fn stamps_of_every_kind_may_come_first() {
         "<!-- ryeos:signed:2026-01-01T00:00:00Z:00:c2ln:0123456789abcdef -->",
         "<!-- rye:signed:2026-01-01T00:00:00Z:00:c2ln:0123456789abcdef",
     ] {
-        assert_eq!(outcome(&format!("{stamp}\n```xml\n{DIRECTIVE}\n```\n")), (true, vec![]));
+        assert_eq!(
+            outcome(&format!("{stamp}\n```xml\n{DIRECTIVE}\n```\n")),
+            (true, vec![])
+        );
     }
 }
 
@@ -105,7 +129,15 @@ fn a_step_below_an_unclosed_fence_is_not_lost() {
         "<process>\n<step name=\"a\">\n```\nx\n</step>\n<step name=\"b\">\n```\n<y>\n```\n</step>\n</process>",
     );
     assert_eq!(codes(&findings), [""; 0]);
-    assert_eq!(directive.unwrap().steps.iter().map(|step| &*step.name).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(
+        directive
+            .unwrap()
+            .steps
+            .iter()
+            .map(|step| &*step.name)
+            .collect::<Vec<_>>(),
+        ["a", "b"]
+    );
 }
 
 #[test]
@@ -113,6 +145,13 @@ fn front_matter_is_not_taken_for_a_directive() {
     let (directive, findings) =
         read("<!-- ryeos:signed:2026-01-01T00:00:00Z:00:c2ln:00 -->\n---\nname: x\n---\nDo it.\n");
     assert!(directive.is_none());
-    let suggestion = findings.as_slice()[0].suggestion.clone().map(String::from).unwrap_or_default();
-    assert!(suggestion.starts_with("front matter does not describe a directive here"), "{suggestion}");
+    let suggestion = findings.as_slice()[0]
+        .suggestion
+        .clone()
+        .map(String::from)
+        .unwrap_or_default();
+    assert!(
+        suggestion.starts_with("front matter does not describe a directive here"),
+        "{suggestion}"
+    );
 }

@@ -1,15 +1,25 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{MemberError, Replacement, find, set};
+use super::{MemberError, MemberReplacement, find, set};
 
 fn fields() -> Map<String, Value> {
-    let Value::Object(fields) = json!({ "command": "piton", "args": ["mcp", "--root", "/a b"] }) else { panic!() };
+    let Value::Object(fields) = json!({ "command": "piton", "args": ["mcp", "--root", "/a b"] })
+    else {
+        panic!()
+    };
     fields
 }
 
 fn added(text: &str) -> String {
-    set(text, "servers", "piton", &fields(), Replacement::Fields).expect("a text")
+    set(
+        text,
+        "servers",
+        "piton",
+        &fields(),
+        MemberReplacement::Fields,
+    )
+    .expect("a text")
 }
 
 #[test]
@@ -37,37 +47,82 @@ fn comments_commas_and_indents_of_others_stay() {
     ] {
         assert!(new.contains(kept), "{kept:?} is lost in\n{new}");
     }
-    assert!(new.contains("\t\t\"piton\": {\n\t\t\t\"command\": \"piton\""), "{new}");
-    assert_eq!(find(&new, "servers", "piton"), Ok(Some(Value::Object(fields()))));
-    assert_eq!(find(&new, "servers", "other"), Ok(Some(json!({ "command": "x" }))));
+    assert!(
+        new.contains("\t\t\"piton\": {\n\t\t\t\"command\": \"piton\""),
+        "{new}"
+    );
+    assert_eq!(
+        find(&new, "servers", "piton"),
+        Ok(Some(Value::Object(fields())))
+    );
+    assert_eq!(
+        find(&new, "servers", "other"),
+        Ok(Some(json!({ "command": "x" })))
+    );
 }
 
 #[test]
 fn lines_end_as_the_file_ends_them() {
     let new = added("{\r\n  \"a\": 1\r\n}\r\n");
-    assert_eq!(new.matches('\n').count(), new.matches("\r\n").count(), "{new:?}");
+    assert_eq!(
+        new.matches('\n').count(),
+        new.matches("\r\n").count(),
+        "{new:?}"
+    );
 }
 
 #[test]
 fn setting_keeps_the_keys_of_others_and_replacing_does_not() {
     let text = r#"{"servers": {"piton": {"command": "old", "env": {"A": "b"}}}}"#;
     let kept = added(text);
-    let expected = json!({ "command": "piton", "env": { "A": "b" }, "args": ["mcp", "--root", "/a b"] });
+    let expected =
+        json!({ "command": "piton", "env": { "A": "b" }, "args": ["mcp", "--root", "/a b"] });
     assert_eq!(find(&kept, "servers", "piton"), Ok(Some(expected)));
-    let whole = set(text, "servers", "piton", &fields(), Replacement::Whole).expect("a text");
-    assert_eq!(find(&whole, "servers", "piton"), Ok(Some(Value::Object(fields()))));
+    let whole = set(
+        text,
+        "servers",
+        "piton",
+        &fields(),
+        MemberReplacement::Whole,
+    )
+    .expect("a text");
+    assert_eq!(
+        find(&whole, "servers", "piton"),
+        Ok(Some(Value::Object(fields())))
+    );
 }
 
 #[test]
 fn what_is_no_settings_file_is_refused() {
-    let refused = |text: &str| set(text, "servers", "piton", &fields(), Replacement::Whole).expect_err(text);
+    let refused = |text: &str| {
+        set(
+            text,
+            "servers",
+            "piton",
+            &fields(),
+            MemberReplacement::Whole,
+        )
+        .expect_err(text)
+    };
     assert!(matches!(refused("{\"a\": }"), MemberError::Syntax(_)));
     assert!(matches!(refused("{} {}"), MemberError::Syntax(_)));
     assert!(matches!(refused("{'a': 1}"), MemberError::Syntax(_)));
-    assert!(matches!(refused(&"[".repeat(100_000)), MemberError::Syntax(_)));
-    assert_eq!(refused("[]"), MemberError::NotAnObject("what the file holds".to_owned()));
-    assert_eq!(refused("{\"servers\": []}"), MemberError::NotAnObject("`servers`".to_owned()));
-    assert_eq!(refused("{\"servers\": {}, \"servers\": {}}"), MemberError::Twice("servers".to_owned()));
+    assert!(matches!(
+        refused(&"[".repeat(100_000)),
+        MemberError::Syntax(_)
+    ));
+    assert_eq!(
+        refused("[]"),
+        MemberError::NotAnObject("what the file holds".to_owned())
+    );
+    assert_eq!(
+        refused("{\"servers\": []}"),
+        MemberError::NotAnObject("`servers`".to_owned())
+    );
+    assert_eq!(
+        refused("{\"servers\": {}, \"servers\": {}}"),
+        MemberError::Twice("servers".to_owned())
+    );
     let twice = "{\"servers\": {\"piton\": 1, \"\\u0070iton\": 2}}";
     assert_eq!(refused(twice), MemberError::Twice("piton".to_owned()));
 }
@@ -82,7 +137,8 @@ fn values() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 24, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::btree_map("[a-z\"\\\\/*]{0,4}", inner, 0..4).prop_map(|it| it.into_iter().collect()),
+            prop::collection::btree_map("[a-z\"\\\\/*]{0,4}", inner, 0..4)
+                .prop_map(|it| it.into_iter().collect()),
         ]
     })
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::Config;
 
 use super::*;
-use crate::item::search::{Cache, Freshness, Index, remove_unused, unused};
+use crate::item::search::{Cache, Freshness, SearchIndex, remove_unused, unused};
 
 struct World {
     folder: tempfile::TempDir,
@@ -23,7 +23,10 @@ impl World {
             fs::create_dir_all(root.join(name)).unwrap();
         }
         fs::write(root.join("program"), "one build").unwrap();
-        let roots = Roots { project: Some(root.join("project")), user: Some(root.join("home")) };
+        let roots = Roots {
+            project: Some(root.join("project")),
+            user: Some(root.join("home")),
+        };
         Self { folder, roots }
     }
 
@@ -37,43 +40,69 @@ impl World {
         fs::write(file, text).unwrap();
     }
 
-    fn kept(&self) -> Index {
+    fn kept(&self) -> SearchIndex {
         self.kept_in("cache")
     }
 
-    fn kept_in(&self, folder: &str) -> Index {
+    fn kept_in(&self, folder: &str) -> SearchIndex {
         let (folder, program) = (self.path(folder), self.path("program"));
-        Index::open(self.roots.clone(), Some(Cache { folder: &folder, program: &program }))
+        SearchIndex::open(
+            self.roots.clone(),
+            Some(Cache {
+                folder: &folder,
+                program: &program,
+            }),
+        )
     }
 
     fn files(&self) -> Vec<PathBuf> {
-        let listed = fs::read_dir(self.path("cache/search")).into_iter().flatten();
+        let listed = fs::read_dir(self.path("cache/search"))
+            .into_iter()
+            .flatten();
         listed.map(|entry| entry.unwrap().path()).collect()
     }
 
     /// The answers of an index and of a fresh store.
-    fn answers(&self, index: &Index) -> (String, String) {
+    fn answers(&self, index: &SearchIndex) -> (String, String) {
         let store = ItemStore::open(self.roots.clone(), Strength::Lenient);
-        let queries = ["", "deploy", "alpha beta", "gamma", "entry", "server migration"].map(|text| Query {
-            scope: Scope::All,
+        let queries = [
+            "",
+            "deploy",
+            "alpha beta",
+            "gamma",
+            "entry",
+            "server migration",
+        ]
+        .map(|text| Query {
+            scope: SearchScope::All,
             limit: Some(1_000),
             ..query(text)
         });
-        let dated = Query { order: Order::Date, ..queries[0].clone() };
+        let dated = Query {
+            order: SearchOrder::Date,
+            ..queries[0].clone()
+        };
         let all = || queries.iter().chain([&dated]);
         let fresh: Vec<Results> = all().map(|query| search(&store, query)).collect();
         let kept: Vec<Results> = all().map(|query| index.search(query)).collect();
         (
-            format!("{} {}", serde_json::to_string(&kept).unwrap(), index.broken()),
+            format!(
+                "{} {}",
+                serde_json::to_string(&kept).unwrap(),
+                index.broken()
+            ),
             format!(
                 "{} {}",
                 serde_json::to_string(&fresh).unwrap(),
-                [Layer::Project, Layer::User].map(|layer| store.broken_in(layer).count()).iter().sum::<usize>()
+                [Layer::Project, Layer::User]
+                    .map(|layer| store.broken_in(layer).count())
+                    .iter()
+                    .sum::<usize>()
             ),
         )
     }
 
-    fn assert_right(&self, index: &Index) {
+    fn assert_right(&self, index: &SearchIndex) {
         let (kept, fresh) = self.answers(index);
         assert_eq!(kept, fresh);
     }
@@ -88,7 +117,9 @@ fn tick() {
 }
 
 fn note(id: &str, title: &str) -> String {
-    format!("---\nid: {id}\ntitle: {title}\nversion: 1.0.0\nentry_type: reference\ncategory: c\ntags: []\n---\nText\n")
+    format!(
+        "---\nid: {id}\ntitle: {title}\nversion: 1.0.0\nentry_type: reference\ncategory: c\ntags: []\n---\nText\n"
+    )
 }
 
 #[test]
@@ -134,13 +165,18 @@ fn an_old_time_on_a_new_content_does_not_deceive() {
     let before = fs::metadata(&file).unwrap().modified().unwrap();
     tick();
     world.write("project/.ai/knowledge/k.md", &note("alpha", "two"));
-    fs::File::options().append(true).open(&file).unwrap().set_modified(before).unwrap();
+    fs::File::options()
+        .append(true)
+        .open(&file)
+        .unwrap()
+        .set_modified(before)
+        .unwrap();
     assert_eq!(index.refresh_at(LATER), Freshness::Renewed);
     world.assert_right(&index);
 }
 
 #[test]
-fn what_cannot_be_used_is_made_again() {
+fn what_cannot_be_used_is_rebuilt() {
     let world = World::new();
     world.write("project/.ai/tools/a.yaml", &tool("alpha", "x", "first", ""));
     let mut index = world.kept();
@@ -151,7 +187,14 @@ fn what_cannot_be_used_is_made_again() {
     flipped[good.len() / 2] ^= 1;
     let mut longer = good.clone();
     longer.extend(b"more");
-    for bad in [&b""[..], b"pitonidx", b"something else", &good[..good.len() / 2], &flipped, &longer] {
+    for bad in [
+        &b""[..],
+        b"pitonidx",
+        b"something else",
+        &good[..good.len() / 2],
+        &flipped,
+        &longer,
+    ] {
         fs::write(&file, bad).unwrap();
         world.assert_right(&world.kept());
     }
@@ -163,7 +206,10 @@ fn what_cannot_be_used_is_made_again() {
 #[test]
 fn a_byte_that_went_bad_anywhere_changes_no_answer() {
     let world = World::new();
-    world.write("project/.ai/tools/a.yaml", &tool("alpha", "x", "first", "deploy"));
+    world.write(
+        "project/.ai/tools/a.yaml",
+        &tool("alpha", "x", "first", "deploy"),
+    );
     world.write("home/.ai/knowledge/k.md", &note("beta", "server migration"));
     let mut index = world.kept();
     index.refresh_at(LATER);
@@ -178,12 +224,15 @@ fn a_byte_that_went_bad_anywhere_changes_no_answer() {
         assert_eq!(kept, fresh, "byte {at} of {}", good.len());
         // A corrupt file is not opened a second time.
         let again = fs::read(&file).unwrap_or_default();
-        assert!(again != bad || world.kept().note().starts_with("nothing changed"), "byte {at}");
+        assert!(
+            again != bad || world.kept().note().starts_with("nothing changed"),
+            "byte {at}"
+        );
     }
 }
 
 #[test]
-fn an_index_that_goes_bad_while_it_is_used_is_made_again() {
+fn an_index_that_goes_bad_while_it_is_used_is_rebuilt() {
     let world = World::new();
     world.write("project/.ai/tools/a.yaml", &tool("alpha", "x", "first", ""));
     world.kept().refresh_at(LATER);
@@ -206,15 +255,19 @@ fn a_folder_that_cannot_be_written_costs_time_only() {
     world.write("cache", "a file");
     let index = world.kept();
     world.assert_right(&index);
-    assert!(index.note().contains("the index is not kept"), "{}", index.note());
+    assert!(
+        index.note().contains("the index is not kept"),
+        "{}",
+        index.note()
+    );
     let inside = world.kept_in("project/.cache");
     world.assert_right(&inside);
     assert!(!world.path("project/.cache").exists());
-    world.assert_right(&Index::open(world.roots.clone(), None));
+    world.assert_right(&SearchIndex::open(world.roots.clone(), None));
 }
 
 #[test]
-fn what_another_build_of_the_program_kept_is_made_again() {
+fn what_another_build_of_the_program_kept_is_rebuilt() {
     let world = World::new();
     world.write("project/.ai/tools/a.yaml", &tool("alpha", "x", "first", ""));
     world.kept().refresh_at(LATER);
@@ -224,12 +277,20 @@ fn what_another_build_of_the_program_kept_is_made_again() {
     let before = fs::metadata(&program).unwrap().modified().unwrap();
     tick();
     world.write("program", "two build");
-    fs::File::options().append(true).open(&program).unwrap().set_modified(before).unwrap();
+    fs::File::options()
+        .append(true)
+        .open(&program)
+        .unwrap()
+        .set_modified(before)
+        .unwrap();
     assert_eq!(world.kept().note(), "1 of 1 files were read");
     world.assert_right(&world.kept());
     fs::remove_file(&program).unwrap();
     let index = world.kept();
-    assert_eq!(index.note(), "1 of 1 files were read; the index is not kept: it cannot be said which program makes it");
+    assert_eq!(
+        index.note(),
+        "1 of 1 files were read; the index is not kept: it cannot be said which program makes it"
+    );
     world.assert_right(&index);
 }
 
@@ -239,10 +300,18 @@ fn files_that_came_to_rest_are_not_read_again() {
     world.write("project/.ai/tools/a.yaml", &tool("alpha", "x", "first", ""));
     world.write("home/.ai/knowledge/k.md", &note("beta", "second"));
     assert_eq!(world.kept().note(), "2 of 2 files were read");
-    assert_eq!(world.kept().note(), "2 of 2 files were read", "too young to be trusted");
+    assert_eq!(
+        world.kept().note(),
+        "2 of 2 files were read",
+        "too young to be trusted"
+    );
     // By the real clock: more than the coarsest file system resolution.
     std::thread::sleep(Duration::from_millis(2_500));
-    assert_eq!(world.kept().note(), "2 of 2 files were read", "an old look at them proves nothing");
+    assert_eq!(
+        world.kept().note(),
+        "2 of 2 files were read",
+        "an old look at them proves nothing"
+    );
     assert_eq!(world.kept().note(), "nothing changed since the last search");
     world.write("project/.ai/tools/a.yaml", &tool("alpha", "x", "third", ""));
     let index = world.kept();
@@ -251,25 +320,39 @@ fn files_that_came_to_rest_are_not_read_again() {
 }
 
 #[test]
-fn an_index_that_nobody_uses_or_whose_project_is_gone_is_removed() {
+fn an_index_that_is_unused_or_whose_project_is_gone_is_removed() {
     let world = World::new();
     world.write("project/.ai/tools/a.yaml", &tool("alpha", "x", "first", ""));
     world.kept();
     let [file] = world.files().try_into().unwrap();
     let month = Duration::from_hours(30 * 24);
     let now = fs::metadata(&file).unwrap().modified().unwrap();
-    fs::File::options().append(true).open(&file).unwrap().set_modified(now - 2 * month).unwrap();
+    fs::File::options()
+        .append(true)
+        .open(&file)
+        .unwrap()
+        .set_modified(now - 2 * month)
+        .unwrap();
     assert_eq!(unused(&world.path("cache"), now - month), [file.as_path()]);
     // Every use counts, even one that writes nothing.
     world.kept();
-    assert_eq!(unused(&world.path("cache"), now - month), Vec::<PathBuf>::new());
+    assert_eq!(
+        unused(&world.path("cache"), now - month),
+        Vec::<PathBuf>::new()
+    );
     // Foreign and unreadable files are left alone until they are old.
     world.write("cache/search/other", "new");
     fs::create_dir(world.path("cache/search/folder")).unwrap();
     symlink("nowhere", world.path("cache/search/link")).unwrap();
     fs::rename(world.path("project"), world.path("moved")).unwrap();
-    assert_eq!(remove_unused(&world.path("cache"), now - month), [file.as_path()]);
-    assert_eq!(remove_unused(&world.path("cache"), now + month), [world.path("cache/search/other")]);
+    assert_eq!(
+        remove_unused(&world.path("cache"), now - month),
+        [file.as_path()]
+    );
+    assert_eq!(
+        remove_unused(&world.path("cache"), now + month),
+        [world.path("cache/search/other")]
+    );
     assert_eq!(world.files().len(), 2);
     assert_eq!(unused(&world.path("none"), now), Vec::<PathBuf>::new());
 }
@@ -300,13 +383,35 @@ fn rules_links_stamps_and_settings_beside_a_script_are_noticed() {
     step(&|| world.write("project/.ai/tools/one.toml", "about deploy\n"));
     step(&|| world.write("project/.ai/tools/one.toml", "about server\n"));
     step(&|| fs::remove_file(world.path("project/.ai/tools/one.toml")).unwrap());
-    step(&|| world.write("project/.ai/tools/two/tool.json.sig", "kiwi-mcp:validated:2026-01-28T12:00:00Z:00\n"));
-    step(&|| world.write("project/.ai/tools/two/tool.yaml", &tool("gamma", "x", "in its place", "")));
+    step(&|| {
+        world.write(
+            "project/.ai/tools/two/tool.json.sig",
+            "kiwi-mcp:validated:2026-01-28T12:00:00Z:00\n",
+        );
+    });
+    step(&|| {
+        world.write(
+            "project/.ai/tools/two/tool.yaml",
+            &tool("gamma", "x", "in its place", ""),
+        );
+    });
     step(&|| fs::remove_file(world.path("project/.ai/tools/two/tool.yaml")).unwrap());
-    step(&|| symlink(world.path("project/.ai/tools/two"), world.path("project/.ai/tools/three")).unwrap());
+    step(&|| {
+        symlink(
+            world.path("project/.ai/tools/two"),
+            world.path("project/.ai/tools/three"),
+        )
+        .unwrap();
+    });
     world.write("project/elsewhere.md", &note("deploy", "one"));
     fs::create_dir_all(world.path("project/.ai/knowledge")).unwrap();
-    step(&|| symlink("../../elsewhere.md", world.path("project/.ai/knowledge/link.md")).unwrap());
+    step(&|| {
+        symlink(
+            "../../elsewhere.md",
+            world.path("project/.ai/knowledge/link.md"),
+        )
+        .unwrap();
+    });
     step(&|| world.write("project/elsewhere.md", &note("deploy", "two")));
     step(&|| world.write("project/.ai/tools/silent.py", "print(1)\n"));
     step(&|| {
@@ -322,12 +427,15 @@ fn stamped(id: &str, hash: impl FnOnce(&str) -> String) -> (String, String) {
         "tool_id": id, "tool_type": "cli", "version": "1.0.0", "executor": "subprocess",
         "config": {"command": "true"}, "description": "stamped"})
     .to_string();
-    let stamp = format!("kiwi-mcp:validated:2020-02-02T00:00:00Z:{}\n", hash(&manifest));
+    let stamp = format!(
+        "kiwi-mcp:validated:2020-02-02T00:00:00Z:{}\n",
+        hash(&manifest)
+    );
     (manifest, stamp)
 }
 
 fn sha256(text: &str) -> String {
-    crate::item::signature::hex(&<sha2::Sha256 as sha2::Digest>::digest(text))
+    crate::encoding::hex(&<sha2::Sha256 as sha2::Digest>::digest(text))
 }
 
 #[test]
@@ -335,10 +443,18 @@ fn a_stamp_that_comes_to_be_beside_a_file_is_noticed() {
     let world = World::new();
     let (manifest, stamp) = stamped("alpha", sha256);
     world.write("project/.ai/tools/a.json", &manifest);
-    let (beside, folder) = ("project/.ai/tools/a.json.sig", world.path("project/.ai/tools"));
+    let (beside, folder) = (
+        "project/.ai/tools/a.json.sig",
+        world.path("project/.ai/tools"),
+    );
     let mut index = world.kept();
     index.refresh_at(LATER);
-    let date = |index: &Index| index.search(&query("alpha")).results[0].date.unwrap().to_string();
+    let date = |index: &SearchIndex| {
+        index.search(&query("alpha")).results[0]
+            .date
+            .unwrap()
+            .to_string()
+    };
     let unstamped = date(&index);
     let mut step = |change: &dyn Fn(), is_stamped: bool| {
         assert_eq!(index.refresh_at(LATER), Freshness::Unchanged);
@@ -349,14 +465,20 @@ fn a_stamp_that_comes_to_be_beside_a_file_is_noticed() {
         assert_eq!(date(&index) == "2020-02-02T00:00:00Z", is_stamped);
     };
     step(&|| world.write(beside, &stamp), true);
-    step(&|| world.write(beside, &stamp.replace("2020", "2021").replace(':', ";")), false);
+    step(
+        &|| world.write(beside, &stamp.replace("2020", "2021").replace(':', ";")),
+        false,
+    );
     step(&|| fs::remove_file(world.path(beside)).unwrap(), false);
     // First under another name, and with the folder's old time.
     let before = fs::metadata(&folder).unwrap().modified().unwrap();
     let rename = || {
         world.write("project/.ai/draft", &stamp);
         fs::rename(world.path("project/.ai/draft"), world.path(beside)).unwrap();
-        fs::File::open(&folder).unwrap().set_modified(before).unwrap();
+        fs::File::open(&folder)
+            .unwrap()
+            .set_modified(before)
+            .unwrap();
     };
     step(&rename, true);
     step(&|| fs::remove_file(world.path(beside)).unwrap(), false);
@@ -369,12 +491,16 @@ fn a_stamp_in_the_folder_of_a_tool_is_noticed_though_the_folder_above_is_unchang
     let folder = world.path("project/.ai/tools/a");
     let (manifest, _) = stamped("alpha", sha256);
     world.write("project/.ai/tools/a/tool.json", &manifest);
-    let hash = crate::item::signature::folder_hash(&folder, &folder.join("tool.json"), &manifest).unwrap();
+    let hash =
+        crate::item::signature::folder_hash(&folder, &folder.join("tool.json"), &manifest).unwrap();
     let mut index = world.kept();
     index.refresh_at(LATER);
     assert_eq!(index.refresh_at(LATER), Freshness::Unchanged);
     tick();
-    world.write("project/.ai/tools/a/tool.json.sig", &stamped("alpha", |_| hash).1);
+    world.write(
+        "project/.ai/tools/a/tool.json.sig",
+        &stamped("alpha", |_| hash).1,
+    );
     assert_eq!(index.refresh_at(LATER), Freshness::Renewed);
     world.assert_right(&index);
 }
@@ -384,7 +510,11 @@ fn a_link_to_a_stamp_that_is_not_there_is_followed_when_it_comes_to_be() {
     let world = World::new();
     let (manifest, stamp) = stamped("alpha", sha256);
     world.write("project/.ai/tools/a.json", &manifest);
-    symlink("../../later.sig", world.path("project/.ai/tools/a.json.sig")).unwrap();
+    symlink(
+        "../../later.sig",
+        world.path("project/.ai/tools/a.json.sig"),
+    )
+    .unwrap();
     let mut index = world.kept();
     index.refresh_at(LATER);
     world.assert_right(&index);
@@ -418,14 +548,20 @@ fn the_stamp_of_a_folder_depends_on_every_file_in_it() {
     world.write("project/.ai/tools/a/run.sh", "echo 1\n");
     world.write("project/.ai/tools/a/tool.yaml", &manifest);
     let folder = world.path("project/.ai/tools/a");
-    let hash = crate::item::signature::folder_hash(&folder, &folder.join("tool.yaml"), &manifest).unwrap();
+    let hash =
+        crate::item::signature::folder_hash(&folder, &folder.join("tool.yaml"), &manifest).unwrap();
     world.write(
         "project/.ai/tools/a/tool.yaml",
         &format!("# kiwi-mcp:validated:2020-02-02T00:00:00Z:{hash}\n{manifest}"),
     );
     let mut index = world.kept();
     index.refresh_at(LATER);
-    let date = |index: &Index| index.search(&query("alpha")).results[0].date.unwrap().to_string();
+    let date = |index: &SearchIndex| {
+        index.search(&query("alpha")).results[0]
+            .date
+            .unwrap()
+            .to_string()
+    };
     assert_eq!(date(&index), "2020-02-02T00:00:00Z");
     for change in ["echo 2\n", "echo 1\n"] {
         tick();
@@ -481,8 +617,17 @@ const PLACES: [&str; 8] = [
 
 fn text(place: usize, variant: usize) -> String {
     let id = ["alpha", "beta", "gamma", "deploy", "serve"][variant % 5];
-    let words = ["deploy server", "server deploy", "alpha gamma", "entry beta."][variant % 4];
-    if PLACES[place].ends_with("md") { note(id, words) } else { tool(id, "ops", words, "one") }
+    let words = [
+        "deploy server",
+        "server deploy",
+        "alpha gamma",
+        "entry beta.",
+    ][variant % 4];
+    if PLACES[place].ends_with("md") {
+        note(id, words)
+    } else {
+        tool(id, "ops", words, "one")
+    }
 }
 
 fn edits() -> impl Strategy<Value = Vec<Edit>> {
@@ -510,11 +655,16 @@ fn carry_out(world: &World, edit: &Edit) {
         }
         Edit::Touch(place) => {
             let file = fs::File::options().append(true).open(path(*place));
-            drop(file.map(|file| file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(9))));
+            drop(
+                file.map(|file| file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(9))),
+            );
         }
         Edit::Break(place) => world.write(PLACES[*place], "tool_id: [\n"),
         Edit::Reopen => {}
-        Edit::Spoil => world.files().iter().for_each(|file| fs::write(file, "spoiled").unwrap()),
+        Edit::Spoil => world
+            .files()
+            .iter()
+            .for_each(|file| fs::write(file, "spoiled").unwrap()),
     }
 }
 
@@ -538,7 +688,7 @@ proptest! {
     }
 
     #[test]
-    fn trusting_old_files_is_right_as_long_as_the_clock_goes_on(edits in edits()) {
+    fn trusting_old_files_is_right_as_long_as_the_clock_continues(edits in edits()) {
         let world = World::new();
         let mut index = world.kept();
         for edit in &edits {

@@ -8,7 +8,7 @@ use proptest::test_runner::Config;
 
 use super::*;
 use crate::item::search::document::Document;
-use crate::item::search::image::{Facts, Image};
+use crate::item::search::image::{Facts, SearchImage};
 use crate::item::search::ranking;
 use crate::item::search::ranking::rarity;
 
@@ -19,17 +19,35 @@ fn files(table: &str) -> Vec<(String, String)> {
         .filter(|line| !line.starts_with('#'))
         .flat_map(|line| {
             let cells: Vec<&str> = line.split(" | ").collect();
-            let [spelling, category, id, tags, about, text @ ..] = cells.as_slice() else { panic!("{line}") };
+            let [spelling, category, id, tags, about, text @ ..] = cells.as_slice() else {
+                panic!("{line}")
+            };
             let (tags, about) = (tags.trim_matches('-'), about.trim_matches('-'));
-            let (layer, spelling) = spelling.strip_prefix('~').map_or(("project", *spelling), |rest| ("home", rest));
-            item(spelling, category, id, tags, about, text.first().unwrap_or(&""))
-                .into_iter()
-                .map(move |(path, text)| (format!("{layer}/.ai/{path}"), text))
+            let (layer, spelling) = spelling
+                .strip_prefix('~')
+                .map_or(("project", *spelling), |rest| ("home", rest));
+            item(
+                spelling,
+                category,
+                id,
+                tags,
+                about,
+                text.first().unwrap_or(&""),
+            )
+            .into_iter()
+            .map(move |(path, text)| (format!("{layer}/.ai/{path}"), text))
         })
         .collect()
 }
 
-fn item(spelling: &str, category: &str, id: &str, tags: &str, about: &str, text: &str) -> Vec<(String, String)> {
+fn item(
+    spelling: &str,
+    category: &str,
+    id: &str,
+    tags: &str,
+    about: &str,
+    text: &str,
+) -> Vec<(String, String)> {
     let manifest = format!(
         "tool_id: {id}\ntool_type: bash\nversion: 1.0.0\ncategory: {category}\ndescription: \"{about}\"\ntags: [{tags}]\n\
          executor: bash_runtime\nconfig: {{entrypoint: run.sh}}\n"
@@ -38,7 +56,10 @@ fn item(spelling: &str, category: &str, id: &str, tags: &str, about: &str, text:
         "yaml" => vec![(format!("tools/{category}/{id}.yaml"), manifest)],
         "folder" => vec![
             (format!("tools/{category}/{id}/tool.yaml"), manifest),
-            (format!("tools/{category}/{id}/run.sh"), "echo done\n".to_owned()),
+            (
+                format!("tools/{category}/{id}/run.sh"),
+                "echo done\n".to_owned(),
+            ),
         ],
         "python" => vec![(
             format!("tools/{category}/{id}.py"),
@@ -63,11 +84,18 @@ fn item(spelling: &str, category: &str, id: &str, tags: &str, about: &str, text:
                  \x20 tags: [{tags}]\n"
             ),
         )],
-        "script" => vec![(format!("scripts/{category}/{id}.py"), "print('done')\n".to_owned())],
+        "script" => vec![(
+            format!("scripts/{category}/{id}.py"),
+            "print('done')\n".to_owned(),
+        )],
         "directive" => {
             let mut steps = String::new();
             for (number, step) in (1..).zip(text.split(", ")) {
-                write!(steps, "<step name=\"x{number}\"><action>{step}</action></step>").unwrap();
+                write!(
+                    steps,
+                    "<step name=\"x{number}\"><action>{step}</action></step>"
+                )
+                .unwrap();
             }
             let tags = tags.replace(", ", "</tag><tag>");
             vec![(
@@ -92,32 +120,52 @@ fn item(spelling: &str, category: &str, id: &str, tags: &str, about: &str, text:
 /// The documents of the company and the built-in ones.
 static COMPANY: LazyLock<Vec<Document>> = LazyLock::new(|| {
     let files = files(include_str!("company.txt"));
-    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
     let (_root, store) = super::store(&files);
     let broken: Vec<_> = store.broken().collect();
     assert!(broken.is_empty(), "{broken:?}");
-    store.items().iter().map(|item| Document::of(item, store.roots())).collect()
+    store
+        .items()
+        .iter()
+        .map(|item| Document::of(item, store.roots()))
+        .collect()
 });
 
-fn image(documents: &[Document]) -> Image {
-    Image::build(Facts::default(), documents, &[])
+fn image(documents: &[Document]) -> SearchImage {
+    SearchImage::build(Facts::default(), documents, &[])
 }
 
 fn asked(query: &Query) -> Vec<String> {
-    ranking::search(&image(&COMPANY), query).results.iter().map(|hit| hit.name.clone()).collect()
+    ranking::search(&image(&COMPANY), query)
+        .results
+        .iter()
+        .map(|hit| hit.name.clone())
+        .collect()
 }
 
 fn best(text: &str, count: usize) -> Vec<String> {
-    asked(&Query { limit: Some(count), ..query(text) })
+    asked(&Query {
+        limit: Some(count),
+        ..query(text)
+    })
 }
 
 #[test]
 fn there_are_two_hundred_items() {
-    assert_eq!(COMPANY.iter().filter(|document| document.layer != Layer::Builtin).count(), 200);
+    assert_eq!(
+        COMPANY
+            .iter()
+            .filter(|document| document.layer != Layer::Builtin)
+            .count(),
+        200
+    );
 }
 
 #[test]
-fn names_come_first_whatever_they_are_written_like() {
+fn names_come_first_in_any_spelling() {
     // Five ids of two words begin with it, all in the category as well: they tie and are sorted by
     // name; longer ids follow.
     assert_eq!(
@@ -134,8 +182,18 @@ fn names_come_first_whatever_they_are_written_like() {
     );
     // The exact id: the project's, then the user's of the same name, then those with one of the
     // words.
-    for text in ["deploy_app", "deploy app", "deployApp", "Deploy-App", "app deploy"] {
-        assert_eq!(best(text, 3), ["deploy_app", "deploy_app", "rollback_app"], "{text}");
+    for text in [
+        "deploy_app",
+        "deploy app",
+        "deployApp",
+        "Deploy-App",
+        "app deploy",
+    ] {
+        assert_eq!(
+            best(text, 3),
+            ["deploy_app", "deploy_app", "rollback_app"],
+            "{text}"
+        );
     }
     // In one word it is still the id; other ids match only by their prefix.
     assert_eq!(best("deployapp", 2), ["deploy_app", "deploy_app"]);
@@ -144,28 +202,73 @@ fn names_come_first_whatever_they_are_written_like() {
     assert_eq!(best("coffee", 2), ["coffee", "first_day"]);
     // With its category it is exact as well.
     let exact = ranking::search(&image(&COMPANY), &query("database/db_backup"));
-    assert_eq!((exact.results[0].name.as_str(), exact.results[0].score >= 1.0), ("db_backup", true));
+    assert_eq!(
+        (
+            exact.results[0].name.as_str(),
+            exact.results[0].score >= 1.0
+        ),
+        ("db_backup", true)
+    );
     assert!(exact.results[1].score < 1.0);
 }
 
 #[test]
 fn several_words_are_best_met_together() {
     // Both words in the id; then one in the id, the other in tags or category.
-    assert_eq!(best("migrate database", 3), ["migrate_database", "db_migrate", "migrate_users"]);
+    assert_eq!(
+        best("migrate database", 3),
+        ["migrate_database", "db_migrate", "migrate_users"]
+    );
     // `migration` occurs in one id only; `migrate` is another form of it.
-    assert_eq!(best("database migration", 3), ["migration_pattern", "migrate_database", "db_migrate"]);
-    assert_eq!(best("release notes", 3), ["release_notes", "create_release", "my_notes"]);
+    assert_eq!(
+        best("database migration", 3),
+        ["migration_pattern", "migrate_database", "db_migrate"]
+    );
+    assert_eq!(
+        best("release notes", 3),
+        ["release_notes", "create_release", "my_notes"]
+    );
     // The tool that is about both; then the one with both as tags.
     assert_eq!(best("postgres backup", 2), ["db_backup", "db_restore"]);
-    assert_eq!(best("restore backup", 3), ["restore_drill", "db_restore", "backup_policy"]);
-    assert_eq!(best("rotate secrets", 3), ["rotate_all_secrets", "rotate_api_keys", "rotate_db_password"]);
+    assert_eq!(
+        best("restore backup", 3),
+        ["restore_drill", "db_restore", "backup_policy"]
+    );
+    assert_eq!(
+        best("rotate secrets", 3),
+        [
+            "rotate_all_secrets",
+            "rotate_api_keys",
+            "rotate_db_password"
+        ]
+    );
     // Its tag is github and its id is the rest; the directive has the same words in a longer id.
-    assert_eq!(best("github pull request", 3), ["fetch_pull_request", "review_pull_request", "post_review_comment"]);
-    assert_eq!(best("review pull request", 3), ["review_pull_request", "fetch_pull_request", "post_review_comment"]);
+    assert_eq!(
+        best("github pull request", 3),
+        [
+            "fetch_pull_request",
+            "review_pull_request",
+            "post_review_comment"
+        ]
+    );
+    assert_eq!(
+        best("review pull request", 3),
+        [
+            "review_pull_request",
+            "fetch_pull_request",
+            "post_review_comment"
+        ]
+    );
     assert_eq!(best("k8s logs", 2), ["k8s_logs", "collect_logs"]);
-    assert_eq!(best("certificates expire", 2), ["rotate_certificates", "check_tls"]);
+    assert_eq!(
+        best("certificates expire", 2),
+        ["rotate_certificates", "check_tls"]
+    );
     // `churn` is rarer than `model` but occurs in descriptions; an id with one of them counts most.
-    assert_eq!(best("churn model", 3), ["train_model", "retrain_model", "churn_definition"]);
+    assert_eq!(
+        best("churn model", 3),
+        ["train_model", "retrain_model", "churn_definition"]
+    );
     // A word that no item has lowers all scores and keeps the order.
     assert_eq!(best("zzz deploy", 7), best("deploy", 7));
 }
@@ -173,16 +276,36 @@ fn several_words_are_best_met_together() {
 #[test]
 fn beginnings_and_slips_are_found() {
     // By how much of the word matches, then by the id.
-    assert_eq!(best("mig", 4), ["db_migrate", "migrate_database", "migrate_users", "migration_pattern"]);
+    assert_eq!(
+        best("mig", 4),
+        [
+            "db_migrate",
+            "migrate_database",
+            "migrate_users",
+            "migration_pattern"
+        ]
+    );
     // The word itself, its plural as a beginning, then other words that begin with it.
-    assert_eq!(best("test", 5), ["alert_test", "run_tests", "write_tests", "find_flaky_tests", "testing_pyramid"]);
+    assert_eq!(
+        best("test", 5),
+        [
+            "alert_test",
+            "run_tests",
+            "write_tests",
+            "find_flaky_tests",
+            "testing_pyramid"
+        ]
+    );
     assert_eq!(best("onboard", 2), ["onboard_customer", "onboard_engineer"]);
     for slip in ["databse", "datbase", "dtaabase", "databasse"] {
         assert_eq!(best(slip, 1), ["migrate_database"], "{slip}");
     }
     assert_eq!(best("kuberentes", 1), ["kubernetes_basics"]);
     assert_eq!(best("postmrotem", 1), ["write_postmortem"]);
-    assert_eq!(best("terrafrom", 3), ["terraform_apply", "terraform_plan", "terraform_style"]);
+    assert_eq!(
+        best("terrafrom", 3),
+        ["terraform_apply", "terraform_plan", "terraform_style"]
+    );
     // A typo counts less than the word: `preview` itself before all `review`s.
     assert_eq!(best("preview", 2), ["Deploy-Preview", "review_guidelines"]);
     // A word inside words is found, below a typo.
@@ -193,14 +316,33 @@ fn beginnings_and_slips_are_found() {
 
 #[test]
 fn tags_titles_categories_and_texts_are_found() {
-    assert_eq!(best("postmortem", 3), ["write_postmortem", "postmortem_2024_outage", "incidentTimeline"]);
-    assert_eq!(best("oncall", 3), ["oncall_handbook", "page_oncall", "handle_incident"]);
-    assert_eq!(best("kubernetes", 2), ["kubernetes_basics", "blue_green_switch"]);
-    assert_eq!(best("translation", 3), ["i18n_extract", "add_language", "i18n_import"]);
+    assert_eq!(
+        best("postmortem", 3),
+        [
+            "write_postmortem",
+            "postmortem_2024_outage",
+            "incidentTimeline"
+        ]
+    );
+    assert_eq!(
+        best("oncall", 3),
+        ["oncall_handbook", "page_oncall", "handle_incident"]
+    );
+    assert_eq!(
+        best("kubernetes", 2),
+        ["kubernetes_basics", "blue_green_switch"]
+    );
+    assert_eq!(
+        best("translation", 3),
+        ["i18n_extract", "add_language", "i18n_import"]
+    );
     // Only in bodies: of a directive's steps and of knowledge.
     assert_eq!(best("crypto shredding", 1), ["gdpr_delete"]);
     assert_eq!(best("PKCE", 1), ["oauth_flow"]);
-    assert_eq!(best("laptop", 3), ["order_laptop", "first_day", "onboard_engineer"]);
+    assert_eq!(
+        best("laptop", 3),
+        ["order_laptop", "first_day", "onboard_engineer"]
+    );
     assert_eq!(best("changelog", 1), ["changelogFromCommits"]);
 }
 
@@ -242,13 +384,22 @@ const QUESTIONS: [(&str, &str); 13] = [
 /// distinguishes them.
 const NEARLY: [(&str, [&str; 2]); 2] = [
     ("send slack message", ["send_mail", "slack_post"]),
-    ("pull request comment", ["fetch_pull_request", "post_review_comment"]),
+    (
+        "pull request comment",
+        ["fetch_pull_request", "post_review_comment"],
+    ),
 ];
 
 #[test]
 fn what_developers_type_finds_what_they_mean() {
-    let found: Vec<(&str, String)> = QUESTIONS.iter().map(|(text, _)| (*text, best(text, 1).remove(0))).collect();
-    let wanted: Vec<(&str, String)> = QUESTIONS.iter().map(|(text, name)| (*text, (*name).to_owned())).collect();
+    let found: Vec<(&str, String)> = QUESTIONS
+        .iter()
+        .map(|(text, _)| (*text, best(text, 1).remove(0)))
+        .collect();
+    let wanted: Vec<(&str, String)> = QUESTIONS
+        .iter()
+        .map(|(text, name)| (*text, (*name).to_owned()))
+        .collect();
     assert_eq!(found, wanted);
     for (text, names) in NEARLY {
         assert_eq!(best(text, 2), names, "{text}");
@@ -257,22 +408,79 @@ fn what_developers_type_finds_what_they_mean() {
 
 #[test]
 fn filters_leave_out_what_was_not_asked_for() {
-    let of = |change: Query| asked(&Query { limit: Some(3), ..change });
+    let of = |change: Query| {
+        asked(&Query {
+            limit: Some(3),
+            ..change
+        })
+    };
     assert_eq!(
-        of(Query { kind: Some(ItemKind::Directive), ..query("deploy") }),
-        ["deploy_to_production", "deployToStaging", "emergency_rollback"]
+        of(Query {
+            kind: Some(ItemKind::Directive),
+            ..query("deploy")
+        }),
+        [
+            "deploy_to_production",
+            "deployToStaging",
+            "emergency_rollback"
+        ]
     );
-    assert_eq!(of(Query { kind: Some(ItemKind::Knowledge), ..query("deploy") })[0], "deploy_windows");
-    assert_eq!(of(Query { category: Some("database".to_owned()), ..query("deploy") }), Vec::<String>::new());
-    assert_eq!(of(Query { tags: vec!["backup".to_owned()], ..query("postgres") }), ["db_backup", "db_restore"]);
-    assert_eq!(of(Query { tool_type: Some("python".to_owned()), ..query("deploy") })[0], "deploy_lambda");
-    assert_eq!(of(Query { scope: Scope::Only(Layer::User), ..query("deploy") }), ["deploy_app", "ideas"]);
-    assert_eq!(of(Query { scope: Scope::Only(Layer::Builtin), ..query("checkpoint") })[0], "git_checkpoint");
     assert_eq!(
-        of(Query { order: Order::Name, ..query("release") }),
+        of(Query {
+            kind: Some(ItemKind::Knowledge),
+            ..query("deploy")
+        })[0],
+        "deploy_windows"
+    );
+    assert_eq!(
+        of(Query {
+            category: Some("database".to_owned()),
+            ..query("deploy")
+        }),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        of(Query {
+            tags: vec!["backup".to_owned()],
+            ..query("postgres")
+        }),
+        ["db_backup", "db_restore"]
+    );
+    assert_eq!(
+        of(Query {
+            tool_type: Some("python".to_owned()),
+            ..query("deploy")
+        })[0],
+        "deploy_lambda"
+    );
+    assert_eq!(
+        of(Query {
+            scope: SearchScope::Only(Layer::User),
+            ..query("deploy")
+        }),
+        ["deploy_app", "ideas"]
+    );
+    assert_eq!(
+        of(Query {
+            scope: SearchScope::Only(Layer::Builtin),
+            ..query("checkpoint")
+        })[0],
+        "git_checkpoint"
+    );
+    assert_eq!(
+        of(Query {
+            order: SearchOrder::Name,
+            ..query("release")
+        }),
         ["bump_version", "changelogFromCommits", "create_release"]
     );
-    assert_eq!(of(Query { category: Some("mine".to_owned()), ..query("") }), ["coffee", "deploy_app", "ideas"]);
+    assert_eq!(
+        of(Query {
+            category: Some("mine".to_owned()),
+            ..query("")
+        }),
+        ["coffee", "deploy_app", "ideas"]
+    );
 }
 
 /// Words of the company; none is a whole id.
@@ -308,7 +516,11 @@ fn some_words() -> impl Strategy<Value = Vec<&'static str>> {
 }
 
 fn everything(text: &str) -> Query {
-    Query { scope: Scope::All, limit: Some(1_000), ..query(text) }
+    Query {
+        scope: SearchScope::All,
+        limit: Some(1_000),
+        ..query(text)
+    }
 }
 
 /// An item without any word of a query.
@@ -317,7 +529,12 @@ fn stranger(number: usize) -> Document {
     for (letters, strength) in [("ĸĸ", 6_900), ("ŋŋ", 8_900), ("ŧŧ", 4_900)] {
         terms.push(&format!("{letters}{number}"), strength);
     }
-    Document { name: format!("stranger_{number}"), path: format!("stranger/{number}"), terms, ..COMPANY[0].clone() }
+    Document {
+        name: format!("stranger_{number}"),
+        path: format!("stranger/{number}"),
+        terms,
+        ..COMPANY[0].clone()
+    }
 }
 
 proptest! {
@@ -352,7 +569,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stranger_changes_nothing_for_one_word(word in prop::sample::select(VOCABULARY.to_vec()), strangers in 1..60_usize) {
+    fn another_item_does_not_change_the_score_of_one_word(word in prop::sample::select(VOCABULARY.to_vec()), strangers in 1..60_usize) {
         let mut documents = COMPANY.clone();
         documents.extend((0..strangers).map(stranger));
         let before = ranking::search(&image(&COMPANY), &everything(word));
@@ -360,7 +577,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stranger_acts_through_the_rarity_of_words_alone(words in some_words(), strangers in 1..60_usize) {
+    fn another_item_changes_scores_only_through_word_rarity(words in some_words(), strangers in 1..60_usize) {
         let mut words = words;
         words.sort_unstable();
         words.dedup();

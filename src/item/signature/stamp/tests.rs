@@ -3,43 +3,75 @@ use std::fs;
 use proptest::prelude::*;
 
 use super::*;
-use crate::item::signature::{Integrity, author_file, check, check_detached, check_folder, check_folder_detached};
+use crate::item::signature::{
+    Integrity, author_file, check, check_detached, check_folder, check_folder_detached,
+};
 
 const TIME: &str = "2026-01-28T12:00:00Z";
 const LATER: &str = "2026-02-03T04:05:06Z";
 const ENDINGS: [&str; 8] = ["py", "sh", "js", "lua", "md", "yaml", "css", "el"];
 
 fn stamped(ending: &str, raw: &str, time: &str) -> String {
-    stamp_file(Path::new(&format!("item.{ending}")), raw, time).unwrap().content
+    stamp_file(Path::new(&format!("item.{ending}")), raw, time)
+        .unwrap()
+        .content
 }
 
 fn is_valid(ending: &str, text: &str) -> bool {
-    matches!(check(Path::new(&format!("item.{ending}")), text), Integrity::Valid { .. })
+    matches!(
+        check(Path::new(&format!("item.{ending}")), text),
+        Integrity::Valid { .. }
+    )
 }
 
 #[test]
 fn the_stamp_is_a_comment_of_the_language_on_the_first_line() {
-    let first = |ending: &str| stamped(ending, "x\n", TIME).lines().next().unwrap().replace(&hash_of("x\n"), "H");
+    let first = |ending: &str| {
+        stamped(ending, "x\n", TIME)
+            .lines()
+            .next()
+            .unwrap()
+            .replace(&hash_of("x\n"), "H")
+    };
     assert_eq!(first("py"), "# kiwi-mcp:validated:2026-01-28T12:00:00Z:H");
     assert_eq!(first("js"), "// kiwi-mcp:validated:2026-01-28T12:00:00Z:H");
     assert_eq!(first("lua"), "-- kiwi-mcp:validated:2026-01-28T12:00:00Z:H");
-    assert_eq!(first("md"), "<!-- kiwi-mcp:validated:2026-01-28T12:00:00Z:H -->");
+    assert_eq!(
+        first("md"),
+        "<!-- kiwi-mcp:validated:2026-01-28T12:00:00Z:H -->"
+    );
 }
 
 #[test]
 fn shebangs_marks_and_line_ends_stay_where_they_are() {
-    assert_eq!(stamped("sh", "#!/bin/sh\necho\n", TIME).lines().next(), Some("#!/bin/sh"));
+    assert_eq!(
+        stamped("sh", "#!/bin/sh\necho\n", TIME).lines().next(),
+        Some("#!/bin/sh")
+    );
     assert!(stamped("py", "\u{feff}x = 1\n", TIME).starts_with("\u{feff}# kiwi-mcp"));
-    assert_eq!(stamped("py", "x = 1\r\ny = 2\r\n", TIME).matches("\r\n").count(), 3);
+    assert_eq!(
+        stamped("py", "x = 1\r\ny = 2\r\n", TIME)
+            .matches("\r\n")
+            .count(),
+        3
+    );
     // A stamp cannot follow a shebang without a line end.
     let text = stamped("sh", "#!/bin/sh", TIME);
-    assert!(text.starts_with("#!/bin/sh\n# kiwi-mcp") && is_valid("sh", &text), "{text}");
+    assert!(
+        text.starts_with("#!/bin/sh\n# kiwi-mcp") && is_valid("sh", &text),
+        "{text}"
+    );
     let text = stamped("sh", "#!/bin/sh\r", TIME);
-    assert!(text.starts_with("#!/bin/sh\r\n# kiwi-mcp") && text.ends_with("\r\n") && is_valid("sh", &text), "{text:?}");
+    assert!(
+        text.starts_with("#!/bin/sh\r\n# kiwi-mcp")
+            && text.ends_with("\r\n")
+            && is_valid("sh", &text),
+        "{text:?}"
+    );
 }
 
 #[test]
-fn an_older_stamp_is_replaced_whoever_wrote_it() {
+fn an_older_stamp_of_any_author_is_replaced() {
     let plain = stamped("md", "# Title\n", TIME);
     for old in [
         "<!-- kiwi-mcp:validated:2025-01-01T00:00:00Z:0123456789ab -->\n".to_owned(),
@@ -47,28 +79,58 @@ fn an_older_stamp_is_replaced_whoever_wrote_it() {
         format!("<!-- kiwi-mcp:validated:{LATER}:{} -->\n", "0".repeat(64)),
         "<!-- rye:signed:a -->\n<!-- kiwi-mcp:validated:b -->\n".to_owned(),
     ] {
-        assert_eq!(stamped("md", &format!("{old}# Title\n"), TIME), plain, "{old}");
+        assert_eq!(
+            stamped("md", &format!("{old}# Title\n"), TIME),
+            plain,
+            "{old}"
+        );
     }
     // A misplaced stamp does not count, and must not stay as content either.
     let far = "a\nb\nc\nd\n";
     let own = stamped("md", far, LATER);
     let (line, _) = own.split_once('\n').unwrap();
-    assert_eq!(stamped("md", &format!("{far}{line}\n"), TIME), stamped("md", far, TIME));
+    assert_eq!(
+        stamped("md", &format!("{far}{line}\n"), TIME),
+        stamped("md", far, TIME)
+    );
     // A quotation stays.
     let quoting = format!("{far}{line}\nmore\n");
     assert!(stamped("md", &quoting, TIME).ends_with(&quoting));
-    let slipped = stamped("md", "<!-- a path -->\n<!-- kiwi-mcp:validated:b -->\n# Title\n", TIME);
+    let slipped = stamped(
+        "md",
+        "<!-- a path -->\n<!-- kiwi-mcp:validated:b -->\n# Title\n",
+        TIME,
+    );
     assert_eq!(slipped, stamped("md", "<!-- a path -->\n# Title\n", TIME));
 }
 
 #[test]
 fn what_no_comment_can_precede_is_stamped_beside_the_file() {
-    for (name, text) in [("a.php", "<?php\n"), ("a.what", "x"), ("a", "x"), ("b.php", "#!/usr/bin/env php\n<?php\n")] {
+    for (name, text) in [
+        ("a.php", "<?php\n"),
+        ("a.what", "x"),
+        ("a", "x"),
+        ("b.php", "#!/usr/bin/env php\n<?php\n"),
+    ] {
         let stamp = stamp_file(Path::new(name), text, TIME).unwrap();
-        assert_eq!((stamp.file, stamp.tidied), (PathBuf::from(format!("{name}.sig")), Tidied::Nothing));
-        assert!(matches!(check_detached(&stamp.content, text), Integrity::Valid { .. }), "{name}");
+        assert_eq!(
+            (stamp.file, stamp.tidied),
+            (PathBuf::from(format!("{name}.sig")), Tidied::Nothing)
+        );
+        assert!(
+            matches!(
+                check_detached(&stamp.content, text),
+                Integrity::Valid { .. }
+            ),
+            "{name}"
+        );
     }
-    assert!(is_valid("thing", &stamp_file(Path::new("a"), "#!/usr/bin/env thing\n", TIME).unwrap().content));
+    assert!(is_valid(
+        "thing",
+        &stamp_file(Path::new("a"), "#!/usr/bin/env thing\n", TIME)
+            .unwrap()
+            .content
+    ));
 }
 
 #[test]
@@ -77,8 +139,14 @@ fn there_is_one_stamp_and_not_two() {
     assert_eq!(inside.tidied, Tidied::Removed("a.py.sig".into()));
     let old = "# kiwi-mcp:validated:2025-01-01T00:00:00Z:0123456789ab\n<?php\n";
     let beside = stamp_file(Path::new("a.php"), old, TIME).unwrap();
-    assert_eq!(beside.tidied, Tidied::Rewritten("a.php".into(), "<?php\n".to_owned()));
-    assert!(matches!(check_detached(&beside.content, "<?php\n"), Integrity::Valid { .. }));
+    assert_eq!(
+        beside.tidied,
+        Tidied::Rewritten("a.php".into(), "<?php\n".to_owned())
+    );
+    assert!(matches!(
+        check_detached(&beside.content, "<?php\n"),
+        Integrity::Valid { .. }
+    ));
     // In JSON such a line is data.
     let data = "{\n\"kiwi-mcp:validated:x\": 1}\n";
     let json = stamp_file(Path::new("a.json"), data, TIME).unwrap();
@@ -89,8 +157,14 @@ fn there_is_one_stamp_and_not_two() {
 fn json_is_stamped_beside_the_file() {
     let stamp = stamp_file(Path::new("a/t.json"), "{}\n", TIME).unwrap();
     assert_eq!(stamp.file, Path::new("a/t.json.sig"));
-    assert!(matches!(check_detached(&stamp.content, "{}\n"), Integrity::Valid { .. }));
-    assert!(matches!(check_detached(&stamp.content, "{} \n"), Integrity::Mismatch { .. }));
+    assert!(matches!(
+        check_detached(&stamp.content, "{}\n"),
+        Integrity::Valid { .. }
+    ));
+    assert!(matches!(
+        check_detached(&stamp.content, "{} \n"),
+        Integrity::Mismatch { .. }
+    ));
 }
 
 #[test]
@@ -113,7 +187,10 @@ fn the_stamp_of_a_folder_covers_every_file_in_either_form() {
         };
         let first = stamp(TIME);
         fs::write(&first.file, &first.content).unwrap();
-        assert!(matches!(checked(), Integrity::Valid { time, .. } if time == TIME), "{name}");
+        assert!(
+            matches!(checked(), Integrity::Valid { time, .. } if time == TIME),
+            "{name}"
+        );
         let second = stamp(LATER);
         assert_eq!(second.content, first.content.replace(TIME, LATER), "{name}");
         fs::write(author_file(&manifest), "an author").unwrap();

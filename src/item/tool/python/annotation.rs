@@ -2,52 +2,73 @@
 //!
 //! Only annotations with a JSON meaning are translated; an unknown annotation restricts nothing.
 
-use crate::item::node::{Data, Entry, Node};
-use crate::item::place::Place;
+use crate::item::node::{Data, Node, NodeEntry};
+use crate::item::position::Position;
 
-use super::{Source, literal};
+use super::{PythonSource, literal};
 
 const MAX_DEPTH: usize = 16;
 
-pub(super) fn schema(annotation: tree_sitter::Node<'_>, source: &Source<'_>) -> Vec<Entry> {
+pub(super) fn schema(
+    annotation: tree_sitter::Node<'_>,
+    source: &PythonSource<'_>,
+) -> Vec<NodeEntry> {
     let place = source.place(annotation.start_byte());
     schema_from(translate(annotation, source, 0), place)
 }
 
-fn entry(key: &str, value: Node) -> Entry {
-    Entry { key: key.to_owned(), place: value.place, value }
+fn entry(key: &str, value: Node) -> NodeEntry {
+    NodeEntry {
+        key: key.to_owned(),
+        place: value.place,
+        value,
+    }
 }
 
 /// The meaning of an annotation; empty lists restrict nothing.
 #[derive(Default)]
 struct Meaning {
     kinds: Vec<&'static str>,
-    items: Option<Vec<Entry>>,
+    items: Option<Vec<NodeEntry>>,
     values: Vec<Node>,
 }
 
 impl Meaning {
     fn of(kind: &'static str) -> Self {
-        Self { kinds: vec![kind], ..Self::default() }
+        Self {
+            kinds: vec![kind],
+            ..Self::default()
+        }
     }
 }
 
-fn translate(node: tree_sitter::Node<'_>, source: &Source<'_>, depth: usize) -> Meaning {
+fn translate(node: tree_sitter::Node<'_>, source: &PythonSource<'_>, depth: usize) -> Meaning {
     if depth >= MAX_DEPTH {
         return Meaning::default();
     }
     match node.kind() {
         "type" | "parenthesized_expression" => {
-            node.named_child(0).map_or_else(Meaning::default, |inner| translate(inner, source, depth + 1))
+            node.named_child(0).map_or_else(Meaning::default, |inner| {
+                translate(inner, source, depth + 1)
+            })
         }
         "none" => Meaning::of("null"),
         "identifier" | "attribute" => name(source.slice(node)),
         "binary_operator" | "union_type" => {
             let mut cursor = node.walk();
-            let parts = node.named_children(&mut cursor).map(|part| translate(part, source, depth + 1)).collect();
+            let parts = node
+                .named_children(&mut cursor)
+                .map(|part| translate(part, source, depth + 1))
+                .collect();
             let is_union = node.kind() == "union_type"
-                || node.child_by_field_name("operator").is_some_and(|operator| source.slice(operator) == "|");
-            if is_union { union(parts) } else { Meaning::default() }
+                || node
+                    .child_by_field_name("operator")
+                    .is_some_and(|operator| source.slice(operator) == "|");
+            if is_union {
+                union(parts)
+            } else {
+                Meaning::default()
+            }
         }
         "generic_type" | "subscript" => generic(node, source, depth),
         _ => Meaning::default(),
@@ -60,7 +81,8 @@ fn name(written: &str) -> Meaning {
         "int" => "integer",
         "float" => "number",
         "bool" => "boolean",
-        "list" | "List" | "tuple" | "Tuple" | "set" | "Set" | "frozenset" | "Sequence" | "Iterable" => "array",
+        "list" | "List" | "tuple" | "Tuple" | "set" | "Set" | "frozenset" | "Sequence"
+        | "Iterable" => "array",
         "dict" | "Dict" | "Mapping" | "MutableMapping" => "object",
         "None" => "null",
         _ => return Meaning::default(),
@@ -68,10 +90,12 @@ fn name(written: &str) -> Meaning {
     Meaning::of(kind)
 }
 
-fn generic(node: tree_sitter::Node<'_>, source: &Source<'_>, depth: usize) -> Meaning {
+fn generic(node: tree_sitter::Node<'_>, source: &PythonSource<'_>, depth: usize) -> Meaning {
     let mut cursor = node.walk();
     let mut children = node.named_children(&mut cursor);
-    let Some(base) = children.next() else { return Meaning::default() };
+    let Some(base) = children.next() else {
+        return Meaning::default();
+    };
     let mut arguments: Vec<tree_sitter::Node<'_>> = Vec::new();
     for child in children {
         if child.kind() == "type_parameter" {
@@ -83,7 +107,12 @@ fn generic(node: tree_sitter::Node<'_>, source: &Source<'_>, depth: usize) -> Me
     }
     let base = source.slice(base);
     let base = base.rsplit('.').next().unwrap_or(base);
-    let meanings = || arguments.iter().map(|argument| translate(*argument, source, depth + 1)).collect::<Vec<_>>();
+    let meanings = || {
+        arguments
+            .iter()
+            .map(|argument| translate(*argument, source, depth + 1))
+            .collect::<Vec<_>>()
+    };
     match base {
         "Optional" => {
             let mut parts = meanings();
@@ -91,11 +120,21 @@ fn generic(node: tree_sitter::Node<'_>, source: &Source<'_>, depth: usize) -> Me
             union(parts)
         }
         "Union" => union(meanings()),
-        "Annotated" | "Final" | "Required" | "NotRequired" => meanings().into_iter().next().unwrap_or_default(),
+        "Annotated" | "Final" | "Required" | "NotRequired" => {
+            meanings().into_iter().next().unwrap_or_default()
+        }
         "Literal" => choices(&arguments, source),
         _ => {
             let mut meaning = name(base);
-            let lists = ["list", "List", "set", "Set", "frozenset", "Sequence", "Iterable"];
+            let lists = [
+                "list",
+                "List",
+                "set",
+                "Set",
+                "frozenset",
+                "Sequence",
+                "Iterable",
+            ];
             if let (true, [item]) = (lists.contains(&base), arguments.as_slice()) {
                 let place = source.place(item.start_byte());
                 meaning.items = Some(schema_from(translate(*item, source, depth + 1), place));
@@ -105,9 +144,13 @@ fn generic(node: tree_sitter::Node<'_>, source: &Source<'_>, depth: usize) -> Me
     }
 }
 
-fn schema_from(meaning: Meaning, place: Place) -> Vec<Entry> {
+fn schema_from(meaning: Meaning, place: Position) -> Vec<NodeEntry> {
     let mut schema = Vec::new();
-    let mut names: Vec<Node> = meaning.kinds.iter().map(|kind| Node::text(*kind, place)).collect();
+    let mut names: Vec<Node> = meaning
+        .kinds
+        .iter()
+        .map(|kind| Node::text(*kind, place))
+        .collect();
     match names.len() {
         0 => {}
         1 => schema.extend(names.pop().map(|name| entry("type", name))),
@@ -132,7 +175,7 @@ fn union(parts: Vec<Meaning>) -> Meaning {
             return Meaning::default();
         }
         if restricts_values && part.kinds == ["null"] {
-            whole.values.push(Node::new(Data::Null, Place::START));
+            whole.values.push(Node::new(Data::Null, Position::START));
         }
         for kind in part.kinds {
             if !whole.kinds.contains(&kind) {
@@ -151,11 +194,17 @@ fn union(parts: Vec<Meaning>) -> Meaning {
 }
 
 /// The values of `Literal[…]`.
-fn choices(arguments: &[tree_sitter::Node<'_>], source: &Source<'_>) -> Meaning {
+fn choices(arguments: &[tree_sitter::Node<'_>], source: &PythonSource<'_>) -> Meaning {
     let mut meaning = Meaning::default();
     for argument in arguments {
-        let expression = if argument.kind() == "type" { argument.named_child(0) } else { Some(*argument) };
-        let Some(value) = expression.and_then(|expression| literal::read_quietly(expression, source)) else {
+        let expression = if argument.kind() == "type" {
+            argument.named_child(0)
+        } else {
+            Some(*argument)
+        };
+        let Some(value) =
+            expression.and_then(|expression| literal::read_quietly(expression, source))
+        else {
             return Meaning::default();
         };
         let kind = match value.data {

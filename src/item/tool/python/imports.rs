@@ -1,6 +1,6 @@
 //! The imports of a Python file, read without running it.
 
-use super::{MAX_SEARCHED, Source, find_error, parse};
+use super::{MAX_SEARCHED, PythonSource, find_error, parse};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Import {
@@ -27,7 +27,7 @@ pub(crate) fn imports(text: &str) -> Option<Vec<Import>> {
     if find_error(tree.root_node()).is_some() {
         return None;
     }
-    let source = Source::new(text);
+    let source = PythonSource::new(text);
     let mut found = Vec::new();
     let mut cursor = tree.walk();
     loop {
@@ -49,25 +49,48 @@ pub(crate) fn imports(text: &str) -> Option<Vec<Import>> {
     }
 }
 
-fn plain(statement: tree_sitter::Node<'_>, source: &Source<'_>) -> Vec<Import> {
-    named(statement, source).into_iter().map(|module| Import { level: 0, module, names: Vec::new() }).collect()
+fn plain(statement: tree_sitter::Node<'_>, source: &PythonSource<'_>) -> Vec<Import> {
+    named(statement, source)
+        .into_iter()
+        .map(|module| Import {
+            level: 0,
+            module,
+            names: Vec::new(),
+        })
+        .collect()
 }
 
-fn from(statement: tree_sitter::Node<'_>, source: &Source<'_>) -> Import {
-    let written = statement.child_by_field_name("module_name").map(|node| source.slice(node)).unwrap_or_default();
+fn from(statement: tree_sitter::Node<'_>, source: &PythonSource<'_>) -> Import {
+    let written = statement
+        .child_by_field_name("module_name")
+        .map(|node| source.slice(node))
+        .unwrap_or_default();
     let written: String = written.chars().filter(|c| !c.is_whitespace()).collect();
     let module = written.trim_start_matches('.');
-    Import { level: written.len() - module.len(), module: module.to_owned(), names: named(statement, source) }
+    Import {
+        level: written.len() - module.len(),
+        module: module.to_owned(),
+        names: named(statement, source),
+    }
 }
 
 /// The names of a statement, without their aliases.
-fn named(statement: tree_sitter::Node<'_>, source: &Source<'_>) -> Vec<String> {
+fn named(statement: tree_sitter::Node<'_>, source: &PythonSource<'_>) -> Vec<String> {
     let mut cursor = statement.walk();
-    let names = statement.children_by_field_name("name", &mut cursor).map(|name| {
-        let name =
-            if name.kind() == "aliased_import" { name.child_by_field_name("name").unwrap_or(name) } else { name };
-        source.slice(name).chars().filter(|c| !c.is_whitespace()).collect()
-    });
+    let names = statement
+        .children_by_field_name("name", &mut cursor)
+        .map(|name| {
+            let name = if name.kind() == "aliased_import" {
+                name.child_by_field_name("name").unwrap_or(name)
+            } else {
+                name
+            };
+            source
+                .slice(name)
+                .chars()
+                .filter(|c| !c.is_whitespace())
+                .collect()
+        });
     names.collect()
 }
 
@@ -81,9 +104,30 @@ mod tests {
                     def f():\n    try: import late\n    except ImportError: pass\nx = 'import not_this'\n# import nor_this\n\
                     if x: import one; import two\n";
         let found = imports(text).unwrap();
-        let shown: Vec<String> =
-            found.iter().map(|it| format!("{}{}:{}", ".".repeat(it.level), it.module, it.names.join(","))).collect();
-        assert_eq!(shown, ["os:", "helpers:", "lib.http:get,post", ".:near", "..up:x", "late:", "one:", "two:"]);
+        let shown: Vec<String> = found
+            .iter()
+            .map(|it| {
+                format!(
+                    "{}{}:{}",
+                    ".".repeat(it.level),
+                    it.module,
+                    it.names.join(",")
+                )
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "os:",
+                "helpers:",
+                "lib.http:get,post",
+                ".:near",
+                "..up:x",
+                "late:",
+                "one:",
+                "two:"
+            ]
+        );
         assert_eq!(found[2].head(), "lib");
         assert_eq!(imports("def broken(:\n"), None);
         assert_eq!(imports(""), Some(Vec::new()));

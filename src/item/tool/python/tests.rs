@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::item::finding::Strength;
 
-fn module(text: &str) -> Module {
+fn module(text: &str) -> PythonModule {
     let mut findings = Findings::new(Path::new("x.py"), Strength::Lenient);
     let module = read(text, |_| true, &mut findings);
     assert_eq!(findings.as_slice(), []);
@@ -29,7 +29,9 @@ fn annotations_become_schemas() {
         })
     );
     assert_eq!(
-        properties("a: Optional[str], b: int | None, c: typing.Union[str, int], d: Optional[Foo], e: None"),
+        properties(
+            "a: Optional[str], b: int | None, c: typing.Union[str, int], d: Optional[Foo], e: None"
+        ),
         json!({
             "a": {"type": ["string", "null"]}, "b": {"type": ["integer", "null"]}, "c": {"type": ["string", "integer"]},
             "d": {}, "e": {"type": "null"},
@@ -60,7 +62,9 @@ fn annotations_become_schemas() {
 fn the_signature_of_main_says_what_is_required() {
     let schema = |text: &str| module(text).main.map(|main| main.to_json());
     assert_eq!(
-        schema("@decorated\nasync def main(a, /, b: int = -1, *args, c: bool, d=(1, 'x'), **kwargs: str) -> dict: ..."),
+        schema(
+            "@decorated\nasync def main(a, /, b: int = -1, *args, c: bool, d=(1, 'x'), **kwargs: str) -> dict: ..."
+        ),
         Some(json!({
             "type": "object",
             "properties": {
@@ -70,7 +74,10 @@ fn the_signature_of_main_says_what_is_required() {
             "additionalProperties": true,
         }))
     );
-    assert_eq!(schema("def main(): pass"), Some(json!({"type": "object", "properties": {}})));
+    assert_eq!(
+        schema("def main(): pass"),
+        Some(json!({"type": "object", "properties": {}}))
+    );
     assert_eq!(schema("class A:\n    def main(self, a): pass\n"), None);
 }
 
@@ -83,7 +90,11 @@ fn strings_are_read_as_python_reads_them() {
         "D = f'{{x}}'\n",
         "E = 1_000\nF = -0b11\nG = +1.5e3\nH = {1, 2}\n"
     ));
-    let values: Vec<Value> = module.assignments.iter().map(|entry| entry.value.to_json()).collect();
+    let values: Vec<Value> = module
+        .assignments
+        .iter()
+        .map(|entry| entry.value.to_json())
+        .collect();
     assert_eq!(
         values,
         [
@@ -102,19 +113,45 @@ fn strings_are_read_as_python_reads_them() {
 #[test]
 fn names_can_be_assigned_together() {
     let module = module("A = B = 'x'\nC: str = 'y'\nD, E = 1, 2\nF.g = 3\nH: int\n");
-    let names: Vec<(&str, Value)> =
-        module.assignments.iter().map(|entry| (entry.key.as_str(), entry.value.to_json())).collect();
-    assert_eq!(names, [("A", json!("x")), ("B", json!("x")), ("C", json!("y"))]);
+    let names: Vec<(&str, Value)> = module
+        .assignments
+        .iter()
+        .map(|entry| (entry.key.as_str(), entry.value.to_json()))
+        .collect();
+    assert_eq!(
+        names,
+        [("A", json!("x")), ("B", json!("x")), ("C", json!("y"))]
+    );
 }
 
 #[test]
 fn places_are_those_of_the_file() {
     let module = module("\"\"\"d\"\"\"\nÄ = {'ö': [1,\n  {'b': 2}]}\n");
-    let list = module.assignments[0].value.find("ö").unwrap().elements().unwrap();
-    assert_eq!(module.assignments[0].place, Place { line: 2, column: 1 });
-    assert_eq!(list[0].place, Place { line: 2, column: 12 });
-    assert_eq!(list[1].find("b").unwrap().place, Place { line: 3, column: 9 });
-    assert_eq!(module.docstring, [Line { place: Place { line: 1, column: 4 }, text: "d".to_owned() }]);
+    let list = module.assignments[0]
+        .value
+        .find("ö")
+        .unwrap()
+        .elements()
+        .unwrap();
+    assert_eq!(module.assignments[0].place, Position { line: 2, column: 1 });
+    assert_eq!(
+        list[0].place,
+        Position {
+            line: 2,
+            column: 12
+        }
+    );
+    assert_eq!(
+        list[1].find("b").unwrap().place,
+        Position { line: 3, column: 9 }
+    );
+    assert_eq!(
+        module.docstring,
+        [CommentLine {
+            place: Position { line: 1, column: 4 },
+            text: "d".to_owned()
+        }]
+    );
 }
 
 #[test]
@@ -129,6 +166,10 @@ fn nesting_ends_at_the_limit() {
     let text = format!("A = {}{}\nB = 1\n", "[".repeat(70), "]".repeat(70));
     let module = read(&text, |_| true, &mut findings);
     assert_eq!(module.assignments.len(), 1);
-    let codes: Vec<Code> = findings.as_slice().iter().map(|finding| finding.code).collect();
+    let codes: Vec<Code> = findings
+        .as_slice()
+        .iter()
+        .map(|finding| finding.code)
+        .collect();
     assert_eq!(codes, [Code::NestingLimit]);
 }

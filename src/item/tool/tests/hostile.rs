@@ -17,7 +17,10 @@ fn a_megabyte_of_anything_is_read_or_refused_with_a_reason() {
     }
     for (name, text) in [
         ("brackets", many("[")),
-        ("closed brackets", format!("CONFIG = {}{}", "[".repeat(500_000), "]".repeat(500_000))),
+        (
+            "closed brackets",
+            format!("CONFIG = {}{}", "[".repeat(500_000), "]".repeat(500_000)),
+        ),
         ("braces", format!("CONFIG = {}", many("{'a':"))),
         ("flat list", format!("CONFIG = [{}]", many("1,"))),
         (
@@ -33,13 +36,25 @@ fn a_megabyte_of_anything_is_read_or_refused_with_a_reason() {
         ("minus", format!("CONFIG = {}1", many("-"))),
         ("not", format!("CONFIG = {}1", many("not "))),
         ("parameters", format!("def main({}): pass", many("a,"))),
-        ("annotations", format!("def main(a: {}): pass", many("List["))),
-        ("union", format!("def main(a: {} int): pass", many("int | "))),
+        (
+            "annotations",
+            format!("def main(a: {}): pass", many("List[")),
+        ),
+        (
+            "union",
+            format!("def main(a: {} int): pass", many("int | ")),
+        ),
         ("strings", format!("CONFIG = {}", many("'a' "))),
         ("format string", format!("CONFIG = f'{}'", many("{a}"))),
         ("open string", format!("\"\"\"{}", many("tool_id: a\n"))),
         ("quotes", many("\"")),
-        ("fields and prose", format!("\"\"\"\ntool_id: a\n{}\"\"\"", "name: a\nProse\n".repeat(7000))),
+        (
+            "fields and prose",
+            format!(
+                "\"\"\"\ntool_id: a\n{}\"\"\"",
+                "name: a\nProse\n".repeat(7000)
+            ),
+        ),
         ("backslashes", format!("__version__ = '{}'", many("\\"))),
         ("assignments", many("__version__ = '1'\n")),
         ("statements", many("x=1\n")),
@@ -51,16 +66,31 @@ fn a_megabyte_of_anything_is_read_or_refused_with_a_reason() {
         ("hashes", many("#")),
         ("stars", format!("/*{}", many("*"))),
         ("blank lines", many("\n")),
-        ("nested yaml", format!("# tool_id: x\n# config: {}", many("["))),
+        (
+            "nested yaml",
+            format!("# tool_id: x\n# config: {}", many("[")),
+        ),
     ] {
         let lines = u32::try_from(text.lines().count()).unwrap() + 1;
         for file in ["hostile.py", "hostile.sh", "hostile.js"] {
             let case = lenient(file, &text);
             let findings = case.findings.as_slice();
-            assert!(findings.len() <= 200, "{name} as {file}: {} findings", findings.len());
-            assert!(findings.iter().all(|finding| (1..=lines).contains(&finding.line)), "{name} as {file}");
-            let broken = matches!(case.reading, Reading::Broken);
-            assert!(!broken || case.findings.has_errors(), "{name} as {file}: no reason");
+            assert!(
+                findings.len() <= 200,
+                "{name} as {file}: {} findings",
+                findings.len()
+            );
+            assert!(
+                findings
+                    .iter()
+                    .all(|finding| (1..=lines).contains(&finding.line)),
+                "{name} as {file}"
+            );
+            let broken = matches!(case.reading, ToolReading::Broken);
+            assert!(
+                !broken || case.findings.has_errors(),
+                "{name} as {file}: no reason"
+            );
         }
     }
 }
@@ -79,12 +109,20 @@ fn literal() -> impl Strategy<Value = (String, Value)> {
     ];
     leaf.prop_recursive(5, 48, 4, |inner| {
         prop_oneof![
-            (prop::collection::vec(inner.clone(), 0..4), any::<bool>()).prop_map(|(elements, is_list)| {
-                let (written, values): (Vec<String>, Vec<Value>) = elements.into_iter().unzip();
-                let written = written.iter().fold(String::new(), |all, one| all + one + ", ");
-                let written = if is_list { format!("[{written}]") } else { format!("({written})") };
-                (written, Value::Array(values))
-            }),
+            (prop::collection::vec(inner.clone(), 0..4), any::<bool>()).prop_map(
+                |(elements, is_list)| {
+                    let (written, values): (Vec<String>, Vec<Value>) = elements.into_iter().unzip();
+                    let written = written
+                        .iter()
+                        .fold(String::new(), |all, one| all + one + ", ");
+                    let written = if is_list {
+                        format!("[{written}]")
+                    } else {
+                        format!("({written})")
+                    };
+                    (written, Value::Array(values))
+                }
+            ),
             prop::collection::btree_map(any::<String>(), inner, 0..4).prop_map(|entries| {
                 let mut written = "{".to_owned();
                 let mut map = Map::new();
@@ -161,8 +199,12 @@ fn fragments() -> impl Strategy<Value = String> {
         "async def main(",
     ]);
     let joint = prop::sample::select(vec!["\n", " ", "", "\r\n"]);
-    prop::collection::vec((words, joint), 0..40)
-        .prop_map(|parts| parts.into_iter().flat_map(|(word, joint)| [word, joint]).collect())
+    prop::collection::vec((words, joint), 0..40).prop_map(|parts| {
+        parts
+            .into_iter()
+            .flat_map(|(word, joint)| [word, joint])
+            .collect()
+    })
 }
 
 proptest! {
@@ -219,7 +261,7 @@ proptest! {
                 for finding in case.findings.as_slice() {
                     prop_assert!((1..=lines).contains(&finding.line), "{:?} in {:?}", finding, text);
                 }
-                if let Reading::Broken = case.reading {
+                if let ToolReading::Broken = case.reading {
                     prop_assert!(case.findings.has_errors(), "{}: {:?}", name, text);
                 }
             }

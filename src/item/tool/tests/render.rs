@@ -11,18 +11,28 @@ fn assert_round_trip(manifest: &ToolManifest) {
     let text = manifest.to_yaml();
     let case = lenient("tool.yaml", &text);
     let read = &case.tool().manifest;
-    let expected = ToolManifest { tool_type: read.tool_type.clone(), ..manifest.clone() };
+    let expected = ToolManifest {
+        tool_type: read.tool_type.clone(),
+        ..manifest.clone()
+    };
     assert_eq!(*read, expected, "\n{text}");
 }
 
 #[test]
 fn every_fixture_survives_being_written_and_read() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/tools/equal");
-    let files = walkdir::WalkDir::new(fixtures).into_iter().map(Result::unwrap).filter(|it| it.file_type().is_file());
+    let files = walkdir::WalkDir::new(fixtures)
+        .into_iter()
+        .map(Result::unwrap)
+        .filter(|it| it.file_type().is_file());
     let mut count = 0;
     for file in files {
         let text = fs::read_to_string(file.path()).unwrap();
-        assert_round_trip(&lenient(file.path().to_str().unwrap(), &text).tool().manifest);
+        assert_round_trip(
+            &lenient(file.path().to_str().unwrap(), &text)
+                .tool()
+                .manifest,
+        );
         count += 1;
     }
     assert!(count > 15, "the fixtures are missing");
@@ -30,14 +40,17 @@ fn every_fixture_survives_being_written_and_read() {
 
 #[test]
 fn empty_fields_are_left_out() {
-    let case = lenient("x.yaml", "tool_id: x\ntool_type: cli\nversion: 1.0.0\nexecutor: subprocess\nwrites: []\n");
+    let case = lenient(
+        "x.yaml",
+        "tool_id: x\ntool_type: cli\nversion: 1.0.0\nexecutor: subprocess\nwrites: []\n",
+    );
     assert_eq!(
         case.tool().manifest.to_yaml(),
         "tool_id: x\ntool_type: cli\nversion: 1.0.0\nexecutor: subprocess\nwrites: []\n"
     );
 }
 
-fn words() -> impl Strategy<Value = String> {
+fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z]{1,8}",
         "[ -~äöü€\n]{0,20}",
@@ -51,12 +64,13 @@ fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         any::<bool>().prop_map(Value::from),
         any::<i32>().prop_map(Value::from),
-        words().prop_map(Value::from)
+        texts().prop_map(Value::from)
     ];
     leaf.prop_recursive(3, 12, 4, |inner| {
         prop_oneof![
             vec(inner.clone(), 0..4).prop_map(Value::from),
-            btree_map("[a-z_]{1,6}", inner, 0..4).prop_map(|map| map.into_iter().collect::<Map<_, _>>().into()),
+            btree_map("[a-z_]{1,6}", inner, 0..4)
+                .prop_map(|map| map.into_iter().collect::<Map<_, _>>().into()),
         ]
     })
 }
@@ -66,9 +80,9 @@ proptest! {
 
     #[test]
     fn any_settings_and_parameters_survive(
-        description in words(),
+        description in texts(),
         config in btree_map("x_[a-z]{1,6}", value(), 0..5),
-        parameters in btree_map("[a-z]{1,6}", (any::<bool>(), words()), 0..5),
+        parameters in btree_map("[a-z]{1,6}", (any::<bool>(), texts()), 0..5),
         tags in vec("[a-z]{1,6}", 0..3),
         mutates_state in any::<Option<bool>>(),
     ) {

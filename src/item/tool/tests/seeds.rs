@@ -28,7 +28,7 @@ parameters:
     required: true
 "#,
     );
-    assert_eq!(case.told(), Vec::<String>::new());
+    assert_eq!(case.finding_lines(), Vec::<String>::new());
     let tool = case.tool();
     assert_eq!(
         tool.manifest,
@@ -41,7 +41,10 @@ parameters:
             description: "Enrich email addresses with company data".to_owned(),
             category: String::new(),
             executor: id("python_runtime"),
-            config: json!({"entrypoint": "main.py"}).as_object().unwrap().clone(),
+            config: json!({"entrypoint": "main.py"})
+                .as_object()
+                .unwrap()
+                .clone(),
             parameters: vec![Parameter {
                 name: "email".to_owned(),
                 kind: "string".to_owned(),
@@ -53,12 +56,13 @@ parameters:
                 "type": "object", "properties": {"email": {"type": "string"}}, "required": ["email"],
             }),
             output_schema: None,
-            outputs: Outputs::default(),
+            outputs: ToolOutputs::default(),
             mutates_state: None,
             isolation: None,
             requires: Requires::default(),
             dependencies: vec!["httpx>=0.24.0".to_owned(), "pydantic>=2.0".to_owned()],
             writes: None,
+            caches: Vec::new(),
             tags: Vec::new(),
             author: None,
             commands: Vec::new(),
@@ -67,7 +71,11 @@ parameters:
         }
     );
     assert_eq!(tool.spelling, Spelling::Manifest);
-    let origin = |path: &str| tool.origins().get(path).map(|origin| (origin.line, origin.column));
+    let origin = |path: &str| {
+        tool.origins()
+            .get(path)
+            .map(|origin| (origin.line, origin.column))
+    };
     assert_eq!(origin("tool_id"), Some((1, 1)));
     assert_eq!(origin("config.entrypoint"), Some((7, 3)));
     assert_eq!(origin("dependencies"), Some((8, 3)));
@@ -85,9 +93,12 @@ config:
   mcp_tool_name: execute_sql
 "#;
     let case = strict("supabase_execute_sql.yaml", text);
-    assert_eq!(case.told(), Vec::<String>::new());
+    assert_eq!(case.finding_lines(), Vec::<String>::new());
     assert_eq!(
-        (case.tool().manifest.kind, case.tool().manifest.executor.clone()),
+        (
+            case.tool().manifest.kind,
+            case.tool().manifest.executor.clone()
+        ),
         (ToolKind::McpTool, id("supabase_mcp"))
     );
     let block = lenient(
@@ -99,7 +110,7 @@ description: "Execute SQL queries on Supabase"
 executor: {type: mcp, server: supabase_mcp, tool: execute_sql}
 "#,
     );
-    assert_eq!(block.told(), Vec::<String>::new());
+    assert_eq!(block.finding_lines(), Vec::<String>::new());
     let mut manifest = block.tool().manifest.clone();
     manifest.tool_type = "mcp_tool".to_owned();
     assert_eq!(manifest, case.tool().manifest);
@@ -111,11 +122,28 @@ fn metadata_in_a_docstring() {
         "my_script.py",
         "#!/usr/bin/env python3\n\"\"\"\ntool_id: my_script\ntool_type: script\nversion: 1.0.0\nexecutor: python_runtime\n\"\"\"\n",
     );
-    assert_eq!(case.told(), ["MISSING_RECOMMENDED_FIELD 1:1 description"]);
+    assert_eq!(
+        case.finding_lines(),
+        ["MISSING_RECOMMENDED_FIELD 1:1 description"]
+    );
     let tool = case.tool();
-    assert_eq!((tool.spelling, tool.manifest.kind), (Spelling::Embedded, ToolKind::Script));
-    assert_eq!(tool.manifest.config, json!({"entrypoint": "my_script.py"}).as_object().unwrap().clone());
-    assert_eq!(tool.origins().get("version").map(|origin| (origin.line, origin.column)), Some((5, 1)));
+    assert_eq!(
+        (tool.spelling, tool.manifest.kind),
+        (Spelling::Embedded, ToolKind::Script)
+    );
+    assert_eq!(
+        tool.manifest.config,
+        json!({"entrypoint": "my_script.py"})
+            .as_object()
+            .unwrap()
+            .clone()
+    );
+    assert_eq!(
+        tool.origins()
+            .get("version")
+            .map(|origin| (origin.line, origin.column)),
+        Some((5, 1))
+    );
 }
 
 #[test]
@@ -133,10 +161,16 @@ def main(input_text: str, count: int = 1) -> dict:
     return {"result": input_text * count}
 "#,
     );
-    assert_eq!(case.told(), ["MISSING_RECOMMENDED_FIELD 1:1 description"]);
+    assert_eq!(
+        case.finding_lines(),
+        ["MISSING_RECOMMENDED_FIELD 1:1 description"]
+    );
     let manifest = &case.tool().manifest;
     assert_eq!(manifest.tool_id.as_str(), "my_tool");
-    assert_eq!((manifest.tool_type.as_str(), manifest.kind), ("python", ToolKind::Script));
+    assert_eq!(
+        (manifest.tool_type.as_str(), manifest.kind),
+        ("python", ToolKind::Script)
+    );
     assert_eq!(
         manifest.input_schema,
         json!({
@@ -152,9 +186,16 @@ fn a_primitive_has_no_executor() {
     let text = "__version__ = '1.0.0'\n__tool_type__ = 'primitive'\n__executor_id__ = None\n__category__ = 'primitives'\n\
                 __tool_description__ = 'Runs commands'\nCONFIG_SCHEMA = {'type': 'object'}\n";
     let case = strict("subprocess.py", text);
-    assert_eq!(case.told(), Vec::<String>::new());
+    assert_eq!(case.finding_lines(), Vec::<String>::new());
     let manifest = &case.tool().manifest;
-    assert_eq!((manifest.kind, manifest.executor.clone(), manifest.config.len()), (ToolKind::Primitive, None, 0));
+    assert_eq!(
+        (
+            manifest.kind,
+            manifest.executor.clone(),
+            manifest.config.len()
+        ),
+        (ToolKind::Primitive, None, 0)
+    );
 }
 
 #[test]
@@ -171,15 +212,28 @@ fn a_json_schema_tool_without_type_and_version() {
     "outputs": {"type": "object", "properties": {"status": {"type": "integer"}, "body": {}}}
 }"#;
     let case = lenient("api_call.json", text);
-    assert_eq!(case.told(), ["MISSING_RECOMMENDED_FIELD 1:1 description"]);
+    assert_eq!(
+        case.finding_lines(),
+        ["MISSING_RECOMMENDED_FIELD 1:1 description"]
+    );
     let manifest = &case.tool().manifest;
-    assert_eq!((manifest.kind, manifest.tool_type.as_str(), manifest.version.as_str()), (ToolKind::Api, "", "1.0.0"));
+    assert_eq!(
+        (
+            manifest.kind,
+            manifest.tool_type.as_str(),
+            manifest.version.as_str()
+        ),
+        (ToolKind::Api, "", "1.0.0")
+    );
     assert_eq!(
         manifest.output_schema,
         Some(json!({"type": "object", "properties": {"status": {"type": "integer"}, "body": {}}}))
     );
     let case = strict("api_call.json", text);
-    assert_eq!(case.messages()[..2], ["tool_type is required", "version is required"]);
+    assert_eq!(
+        case.messages()[..2],
+        ["tool_type is required", "version is required"]
+    );
     assert!(case.findings.has_errors());
 }
 
@@ -192,7 +246,10 @@ fn kinds_follow_from_executors() {
         ("rye/core/runtimes/ruby_runtime", ToolKind::Script),
         ("docker_runtime", ToolKind::Docker),
     ] {
-        let case = lenient("x.yaml", &format!("tool_id: x\nexecutor: {executor}\ninputs: {{type: object}}\n"));
+        let case = lenient(
+            "x.yaml",
+            &format!("tool_id: x\nexecutor: {executor}\ninputs: {{type: object}}\n"),
+        );
         assert_eq!(case.tool().manifest.kind, kind, "{executor}");
     }
 }
@@ -203,9 +260,12 @@ fn simple_and_complex_tools_below_a_root() {
         "exa.yaml",
         "tool:\n  id: exa\n  type: mcp\n  name: Exa Search\n  version: 1.0.0\n  description: Web search via Exa API\n  commands:\n    - web_search\n",
     );
-    assert_eq!(case.told(), Vec::<String>::new());
+    assert_eq!(case.finding_lines(), Vec::<String>::new());
     let manifest = &case.tool().manifest;
-    assert_eq!((manifest.kind, manifest.executor.clone()), (ToolKind::McpServer, None));
+    assert_eq!(
+        (manifest.kind, manifest.executor.clone()),
+        (ToolKind::McpServer, None)
+    );
     assert_eq!(manifest.commands, ["web_search"]);
 
     let case = lenient(
@@ -225,12 +285,18 @@ fn simple_and_complex_tools_below_a_root() {
     dependencies: [package1, package2]
 ",
     );
-    assert_eq!(case.told(), Vec::<String>::new());
+    assert_eq!(case.finding_lines(), Vec::<String>::new());
     let manifest = &case.tool().manifest;
-    assert_eq!((manifest.kind, manifest.executor.clone()), (ToolKind::Local, id("node_runtime")));
+    assert_eq!(
+        (manifest.kind, manifest.executor.clone()),
+        (ToolKind::Local, id("node_runtime"))
+    );
     assert_eq!(
         manifest.config,
-        json!({"entrypoint": "./scripts/tool.js", "runtime": "node"}).as_object().unwrap().clone()
+        json!({"entrypoint": "./scripts/tool.js", "runtime": "node"})
+            .as_object()
+            .unwrap()
+            .clone()
     );
     assert_eq!(manifest.dependencies, ["package1", "package2"]);
     assert_eq!(
@@ -245,10 +311,13 @@ fn simple_and_complex_tools_below_a_root() {
         "meta-tool.yaml",
         "tool:\n  id: meta-tool\n  type: meta\n  name: M\n  version: 1.0.0\n  description: d\n  meta_specific:\n    aggregates: [tool1, tool2]\n    orchestration: helpers.orchestrate\n",
     );
-    assert_eq!(case.told(), Vec::<String>::new());
+    assert_eq!(case.finding_lines(), Vec::<String>::new());
     assert_eq!(
         case.tool().manifest.config,
-        json!({"aggregates": ["tool1", "tool2"], "orchestration": "helpers.orchestrate"}).as_object().unwrap().clone()
+        json!({"aggregates": ["tool1", "tool2"], "orchestration": "helpers.orchestrate"})
+            .as_object()
+            .unwrap()
+            .clone()
     );
 }
 
@@ -260,7 +329,7 @@ fn a_script_in_the_old_folder_needs_no_metadata() {
         "scraping/google_maps_scraper.py",
         "\"\"\"Scrapes maps.\"\"\"\nimport argparse\n__version__ = '1.2.0'\n",
     );
-    assert_eq!(case.told(), Vec::<String>::new());
+    assert_eq!(case.finding_lines(), Vec::<String>::new());
     let tool = case.tool();
     assert_eq!(tool.spelling, Spelling::LegacyScript);
     let manifest = &tool.manifest;
@@ -275,10 +344,19 @@ fn a_script_in_the_old_folder_needs_no_metadata() {
         ("google_maps_scraper", "python", "1.2.0", "Scrapes maps.")
     );
     assert_eq!(manifest.executor, id("python_runtime"));
-    let case = read_in(&SCRIPTS, Strength::Strict, "deploy.sh", "#!/bin/bash\n# Deploys.\n\necho\n");
+    let case = read_in(
+        &SCRIPTS,
+        Strength::Strict,
+        "deploy.sh",
+        "#!/bin/bash\n# Deploys.\n\necho\n",
+    );
     let manifest = &case.tool().manifest;
     assert_eq!(
-        (manifest.tool_type.as_str(), manifest.version.as_str(), manifest.description.as_str()),
+        (
+            manifest.tool_type.as_str(),
+            manifest.version.as_str(),
+            manifest.description.as_str()
+        ),
         ("bash", "0.0.0", "Deploys.")
     );
     assert_eq!(manifest.executor, id("bash_runtime"));
@@ -288,7 +366,10 @@ fn a_script_in_the_old_folder_needs_no_metadata() {
         "new.sh",
         "#!/bin/bash\n# Deploys.\n# tool_type: bash\n# version: 1.0.0\n# executor: bash_runtime\n",
     );
-    assert_eq!((case.tool().spelling, case.tool().manifest.legacy), (Spelling::Embedded, false));
+    assert_eq!(
+        (case.tool().spelling, case.tool().manifest.legacy),
+        (Spelling::Embedded, false)
+    );
 }
 
 #[test]
@@ -305,48 +386,108 @@ fn what_is_no_tool_is_left_alone() {
         "x.json",
     ] {
         let case = lenient(name, "{}");
-        assert!(matches!(case.reading, Reading::NotATool), "{name}: {:?}", case.told());
-        assert_eq!(case.told(), Vec::<String>::new());
+        assert!(
+            matches!(case.reading, ToolReading::NotATool),
+            "{name}: {:?}",
+            case.finding_lines()
+        );
+        assert_eq!(case.finding_lines(), Vec::<String>::new());
     }
-    for (name, text) in
-        [("http_session.py", "__version__ = '1.0.0'\ndef get(): pass\n"), ("lib.sh", "echo\n"), ("data.yaml", "a: 1\n")]
-    {
+    for (name, text) in [
+        (
+            "http_session.py",
+            "__version__ = '1.0.0'\ndef get(): pass\n",
+        ),
+        ("lib.sh", "echo\n"),
+        ("data.yaml", "a: 1\n"),
+    ] {
         let case = read_in(&LIB, Strength::Strict, name, text);
-        assert!(matches!(case.reading, Reading::NotATool), "{name}: {:?}", case.told());
+        assert!(
+            matches!(case.reading, ToolReading::NotATool),
+            "{name}: {:?}",
+            case.finding_lines()
+        );
     }
-    let folder = Surroundings { folder: Some(Path::new("a")), ..TOOLS };
-    for (name, text) in [("a/main.py", "import os\n"), ("a/data.yaml", "a: 1\n"), ("a/lib/x.py", "CONFIG = f()\n")] {
+    let folder = ToolLocation {
+        folder: Some(Path::new("a")),
+        ..TOOLS
+    };
+    for (name, text) in [
+        ("a/main.py", "import os\n"),
+        ("a/data.yaml", "a: 1\n"),
+        ("a/lib/x.py", "CONFIG = f()\n"),
+    ] {
         let case = read_in(&folder, Strength::Strict, name, text);
-        assert!(matches!(case.reading, Reading::NotATool), "{name}");
+        assert!(matches!(case.reading, ToolReading::NotATool), "{name}");
     }
-    let case = read_in(&LIB, Strength::Strict, "x.py", "CONFIG = load()\n__version__ = version()\n");
-    assert!(matches!(case.reading, Reading::NotATool));
-    assert_eq!(case.told(), Vec::<String>::new());
+    let case = read_in(
+        &LIB,
+        Strength::Strict,
+        "x.py",
+        "CONFIG = load()\n__version__ = version()\n",
+    );
+    assert!(matches!(case.reading, ToolReading::NotATool));
+    assert_eq!(case.finding_lines(), Vec::<String>::new());
     let case = read_in(
         &LIB,
         Strength::Lenient,
         "real.py",
         "__version__ = '1.0.0'\n__tool_type__ = 'python'\n__executor_id__ = 'python_runtime'\n",
     );
-    assert!(matches!(case.reading, Reading::Tool(_)));
+    assert!(matches!(case.reading, ToolReading::Tool(_)));
 }
 
 #[test]
 fn a_header_of_any_language_is_read() {
     for (name, text) in [
-        ("a.sh", "#\ttool_id: a\n#\t# why\n#\ttool_type: script\n\n#\tversion: 1.0.0\n#\texecutor: bash_runtime\n"),
-        ("a.js", "// tool_id: a\n// tool_type: script\n// version: 1.0.0\n// executor: node_runtime\n"),
-        ("a.lua", "--tool_id: a\n--tool_type: script\n--version: 1.0.0\n--executor: lua_runtime\n"),
-        ("a.lua", "--[[\ntool_id: a\ntool_type: script\nversion: 1.0.0\nexecutor: lua_runtime\n]]\n"),
-        ("a.ts", "/*\n * tool_id: a\n * tool_type: script\n * version: 1.0.0\n * executor: node_runtime\n */\n"),
-        ("a.jl", "\"\"\"\ntool_id: a\ntool_type: script\nversion: 1.0.0\nexecutor: julia_runtime\n\"\"\"\n"),
-        ("a.ps1", "<#\ntool_id: a\ntool_type: script\nversion: 1.0.0\nexecutor: pwsh_runtime\n#>\n"),
-        ("a", "#!/usr/bin/env perl\n# tool_id: a\n# tool_type: script\n# version: 1.0.0\n# executor: perl_runtime\n"),
+        (
+            "a.sh",
+            "#\ttool_id: a\n#\t# why\n#\ttool_type: script\n\n#\tversion: 1.0.0\n#\texecutor: bash_runtime\n",
+        ),
+        (
+            "a.js",
+            "// tool_id: a\n// tool_type: script\n// version: 1.0.0\n// executor: node_runtime\n",
+        ),
+        (
+            "a.lua",
+            "--tool_id: a\n--tool_type: script\n--version: 1.0.0\n--executor: lua_runtime\n",
+        ),
+        (
+            "a.lua",
+            "--[[\ntool_id: a\ntool_type: script\nversion: 1.0.0\nexecutor: lua_runtime\n]]\n",
+        ),
+        (
+            "a.ts",
+            "/*\n * tool_id: a\n * tool_type: script\n * version: 1.0.0\n * executor: node_runtime\n */\n",
+        ),
+        (
+            "a.jl",
+            "\"\"\"\ntool_id: a\ntool_type: script\nversion: 1.0.0\nexecutor: julia_runtime\n\"\"\"\n",
+        ),
+        (
+            "a.ps1",
+            "<#\ntool_id: a\ntool_type: script\nversion: 1.0.0\nexecutor: pwsh_runtime\n#>\n",
+        ),
+        (
+            "a",
+            "#!/usr/bin/env perl\n# tool_id: a\n# tool_type: script\n# version: 1.0.0\n# executor: perl_runtime\n",
+        ),
     ] {
         let case = strict(name, text);
-        assert_eq!(case.told(), ["MISSING_RECOMMENDED_FIELD 1:1 description"], "{text}");
+        assert_eq!(
+            case.finding_lines(),
+            ["MISSING_RECOMMENDED_FIELD 1:1 description"],
+            "{text}"
+        );
         assert_eq!(case.tool().manifest.version, "1.0.0");
-        assert_eq!(case.tool().manifest.config.get("entrypoint").and_then(Value::as_str), Some(name));
+        assert_eq!(
+            case.tool()
+                .manifest
+                .config
+                .get("entrypoint")
+                .and_then(Value::as_str),
+            Some(name)
+        );
     }
 }
 
@@ -396,11 +537,14 @@ created_at: 2026-01-15
 ---
 "#,
     );
-    assert_eq!(case.told(), Vec::<String>::new());
+    assert_eq!(case.finding_lines(), Vec::<String>::new());
     let tool = case.tool();
     assert_eq!(tool.spelling, Spelling::ExecutorBlock);
     let manifest = &tool.manifest;
-    assert_eq!((manifest.kind, manifest.executor.clone()), (ToolKind::Script, id("python_runtime")));
+    assert_eq!(
+        (manifest.kind, manifest.executor.clone()),
+        (ToolKind::Script, id("python_runtime"))
+    );
     assert_eq!(
         manifest.config,
         json!({"entrypoint": "main.py", "venv": true, "lib_imports": ["http_session", "proxy_pool"]})
@@ -408,31 +552,57 @@ created_at: 2026-01-15
             .unwrap()
             .clone()
     );
-    assert_eq!(manifest.dependencies, ["requests>=2.31.0", "beautifulsoup4>=4.12.0"]);
+    assert_eq!(
+        manifest.dependencies,
+        ["requests>=2.31.0", "beautifulsoup4>=4.12.0"]
+    );
     assert_eq!(
         manifest.outputs,
-        Outputs { format: Some("json".into()), parser: None, schema: Some("business_list".into()) }
+        ToolOutputs {
+            format: Some("json".into()),
+            parser: None,
+            schema: Some("business_list".into())
+        }
     );
     assert_eq!(manifest.mutates_state, Some(false));
     // A moved field keeps its original position.
-    assert_eq!(tool.origins().get("dependencies").map(|origin| origin.line), Some(14));
-    assert_eq!(tool.origins().get("executor").map(|origin| (origin.line, origin.column)), Some((11, 9)));
+    assert_eq!(
+        tool.origins().get("dependencies").map(|origin| origin.line),
+        Some(14)
+    );
+    assert_eq!(
+        tool.origins()
+            .get("executor")
+            .map(|origin| (origin.line, origin.column)),
+        Some((11, 9))
+    );
 }
 
 #[test]
 fn the_other_blocks_of_the_proposal() {
     let manifest = |tool_type: &str, block: &str| {
-        let text = format!("tool_id: x\ntool_type: {tool_type}\nversion: 1.0.0\ndescription: d\nexecutor:\n{block}");
+        let text = format!(
+            "tool_id: x\ntool_type: {tool_type}\nversion: 1.0.0\ndescription: d\nexecutor:\n{block}"
+        );
         let case = strict("tool.yaml", &text);
-        assert_eq!(case.told(), Vec::<String>::new(), "{text}");
+        assert_eq!(case.finding_lines(), Vec::<String>::new(), "{text}");
         case.tool().manifest.clone()
     };
     let bash = manifest(
         "bash",
         "  type: bash\n  entrypoint: script.sh\n  shell: /bin/bash\n  requires:\n    commands: [jq, curl]\n    environment: [API_KEY]\n",
     );
-    assert_eq!((bash.kind, bash.executor), (ToolKind::Script, id("bash_runtime")));
-    assert_eq!(bash.config, json!({"entrypoint": "script.sh", "shell": "/bin/bash"}).as_object().unwrap().clone());
+    assert_eq!(
+        (bash.kind, bash.executor),
+        (ToolKind::Script, id("bash_runtime"))
+    );
+    assert_eq!(
+        bash.config,
+        json!({"entrypoint": "script.sh", "shell": "/bin/bash"})
+            .as_object()
+            .unwrap()
+            .clone()
+    );
     assert_eq!(
         (bash.requires.commands, bash.requires.environment),
         (vec!["jq".into(), "curl".into()], vec!["API_KEY".into()])
@@ -456,10 +626,22 @@ fn the_other_blocks_of_the_proposal() {
         "docker",
         "  type: docker\n  image: python:3.11-slim\n  build_context: .\n  volumes:\n    - source: ./data\n      target: /app/data\n  network: host\n",
     );
-    assert_eq!((docker.kind, docker.executor), (ToolKind::Docker, id("docker_runtime")));
-    assert_eq!(docker.config.keys().collect::<Vec<_>>(), ["image", "build_context", "volumes", "network"]);
-    let remote = manifest("mcp", "  type: mcp\n  transport: sse\n  url: https://example.com/sse\n");
-    assert_eq!((remote.kind, remote.executor), (ToolKind::McpServer, id("http_client")));
+    assert_eq!(
+        (docker.kind, docker.executor),
+        (ToolKind::Docker, id("docker_runtime"))
+    );
+    assert_eq!(
+        docker.config.keys().collect::<Vec<_>>(),
+        ["image", "build_context", "volumes", "network"]
+    );
+    let remote = manifest(
+        "mcp",
+        "  type: mcp\n  transport: sse\n  url: https://example.com/sse\n",
+    );
+    assert_eq!(
+        (remote.kind, remote.executor),
+        (ToolKind::McpServer, id("http_client"))
+    );
 }
 
 #[test]
@@ -488,11 +670,20 @@ fn a_server_as_files_in_the_wild_describe_it() {
       description: Finds one
 "#,
     );
-    assert_eq!(case.told(), ["UNKNOWN_FIELD 9:3 tool.capabilities"]);
+    assert_eq!(
+        case.finding_lines(),
+        ["UNKNOWN_FIELD 9:3 tool.capabilities"]
+    );
     let manifest = &case.tool().manifest;
-    assert_eq!((manifest.kind, manifest.executor.clone()), (ToolKind::McpServer, id("subprocess")));
+    assert_eq!(
+        (manifest.kind, manifest.executor.clone()),
+        (ToolKind::McpServer, id("subprocess"))
+    );
     assert_eq!(manifest.config.get("command"), Some(&json!("npx")));
-    assert_eq!(manifest.config.get("args"), Some(&json!(["-y", "finder", "--all"])));
+    assert_eq!(
+        manifest.config.get("args"),
+        Some(&json!(["-y", "finder", "--all"]))
+    );
     assert_eq!(manifest.config.get("transport"), Some(&json!("stdio")));
     assert_eq!(manifest.requires.environment, ["FINDER_KEY", "OTHER"]);
     assert_eq!(manifest.commands, ["find"]);
@@ -502,27 +693,61 @@ fn a_server_as_files_in_the_wild_describe_it() {
 fn fields_and_prose_may_alternate() {
     let case = strict(
         "a.rb",
-        "# frozen_string_literal: true\n# Copyright: nobody\n\n# Does it.\n# tool_type: script\n# version: 1.0.0\n# Deploys: everything\n# config:\n#   a: 1\n#\n# Options:\n#   name: not a field\n# executor: ruby_runtime\n",
+        "# frozen_string_literal: true\n# Copyright: Ada\n\n# Does it.\n# tool_type: script\n# version: 1.0.0\n# Deploys: everything\n# config:\n#   a: 1\n#\n# Options:\n#   name: not a field\n# executor: ruby_runtime\n",
     );
-    assert_eq!(case.told(), Vec::<String>::new());
+    assert_eq!(case.finding_lines(), Vec::<String>::new());
     let tool = case.tool();
-    assert_eq!(tool.manifest.config, json!({"a": 1, "entrypoint": "a.rb"}).as_object().unwrap().clone());
-    assert_eq!((tool.manifest.name.as_deref(), tool.manifest.executor.clone()), (None, id("ruby_runtime")));
+    assert_eq!(
+        tool.manifest.config,
+        json!({"a": 1, "entrypoint": "a.rb"})
+            .as_object()
+            .unwrap()
+            .clone()
+    );
+    assert_eq!(
+        (
+            tool.manifest.name.as_deref(),
+            tool.manifest.executor.clone()
+        ),
+        (None, id("ruby_runtime"))
+    );
     assert_eq!(tool.manifest.description, "Does it. Deploys: everything");
-    assert_eq!(tool.origins().get("config.a").map(|origin| (origin.line, origin.column)), Some((9, 5)));
-    assert_eq!(tool.origins().get("executor").map(|origin| (origin.line, origin.column)), Some((13, 3)));
-    assert_eq!(tool.origins().get("description").map(|origin| (origin.line, origin.column)), Some((4, 3)));
+    assert_eq!(
+        tool.origins()
+            .get("config.a")
+            .map(|origin| (origin.line, origin.column)),
+        Some((9, 5))
+    );
+    assert_eq!(
+        tool.origins()
+            .get("executor")
+            .map(|origin| (origin.line, origin.column)),
+        Some((13, 3))
+    );
+    assert_eq!(
+        tool.origins()
+            .get("description")
+            .map(|origin| (origin.line, origin.column)),
+        Some((4, 3))
+    );
 }
 
 #[test]
 fn the_schema_of_a_wrapper_is_what_it_takes() {
     let head = "tool_id: x\ntool_type: script\nversion: 1.0.0\nexecutor_id: python_runtime\ndescription: d\n";
     for key in ["input_schema", "config_schema"] {
-        let text =
-            format!("{head}{key}:\n  type: object\n  properties: {{topic: {{type: string}}}}\n  required: [topic]\n");
+        let text = format!(
+            "{head}{key}:\n  type: object\n  properties: {{topic: {{type: string}}}}\n  required: [topic]\n"
+        );
         let case = lenient("x.yaml", &text);
-        assert_eq!(case.told(), Vec::<String>::new(), "{key}");
-        let taken: Vec<_> = case.tool().manifest.parameters.iter().map(|it| (&*it.name, it.required)).collect();
+        assert_eq!(case.finding_lines(), Vec::<String>::new(), "{key}");
+        let taken: Vec<_> = case
+            .tool()
+            .manifest
+            .parameters
+            .iter()
+            .map(|it| (&*it.name, it.required))
+            .collect();
         assert_eq!(taken, [("topic", true)], "{key}");
     }
 }
@@ -539,10 +764,16 @@ fn a_secret_out_of_the_environment_names_its_variable() {
     let text = "tool_id: x\ntool_type: api\nversion: 1.0.0\nexecutor: http_client\ndescription: d\nconfig:\n  \
         method: GET\n  url: https://api.example.com\n  auth: {type: bearer, token: \"${API_TOKEN}\"}\n";
     let case = lenient("x.yaml", text);
-    assert_eq!(case.told(), Vec::<String>::new());
-    assert_eq!(case.tool().manifest.config["auth"], json!({"type": "bearer", "env_var": "API_TOKEN"}));
+    assert_eq!(case.finding_lines(), Vec::<String>::new());
+    assert_eq!(
+        case.tool().manifest.config["auth"],
+        json!({"type": "bearer", "env_var": "API_TOKEN"})
+    );
     let literal = lenient("x.yaml", &text.replace("${API_TOKEN}", "abc"));
-    assert_eq!(literal.tool().manifest.config["auth"], json!({"type": "bearer", "token": "abc"}));
+    assert_eq!(
+        literal.tool().manifest.config["auth"],
+        json!({"type": "bearer", "token": "abc"})
+    );
 }
 
 #[test]
@@ -550,14 +781,22 @@ fn a_wrapper_of_an_mcp_tool_may_call_it_tool_name() {
     let text = "tool_id: x\ntool_type: mcp\nversion: 1.0.0\nexecutor_id: servers/docs\ndescription: d\n\
         config: {tool_name: query-docs}\n";
     let case = lenient("x.yaml", text);
-    assert_eq!(case.told(), Vec::<String>::new());
+    assert_eq!(case.finding_lines(), Vec::<String>::new());
     assert_eq!(case.tool().manifest.kind, ToolKind::McpTool);
-    assert_eq!(case.tool().manifest.config["mcp_tool_name"], json!("query-docs"));
+    assert_eq!(
+        case.tool().manifest.config["mcp_tool_name"],
+        json!("query-docs")
+    );
 }
 
 #[test]
 fn a_program_of_any_language_is_a_tool_where_its_header_says_so() {
-    let fields = ["tool_id: count", "tool_type: script", "version: 1.0.0", "executor: my_runtime"];
+    let fields = [
+        "tool_id: count",
+        "tool_type: script",
+        "version: 1.0.0",
+        "executor: my_runtime",
+    ];
     for (name, mark) in [
         ("count.sql", "--"),
         ("count.hs", "--"),
@@ -568,20 +807,31 @@ fn a_program_of_any_language_is_a_tool_where_its_header_says_so() {
         ("count.bat", "::"),
     ] {
         let header: String = fields.map(|field| format!("{mark} {field}\n")).concat();
-        let start = if name.ends_with("bat") { "@echo off\n" } else { "" };
+        let start = if name.ends_with("bat") {
+            "@echo off\n"
+        } else {
+            ""
+        };
         let case = lenient(name, &format!("{start}{header}\nSELECT 1;\n"));
         let manifest = &case.tool().manifest;
         assert_eq!(manifest.tool_id.as_str(), "count", "{name}");
         assert_eq!(manifest.config["entrypoint"], name);
         // A file without tool fields is data, and gets no finding.
-        for text in ["SELECT 1;\n", &format!("{mark} executor: somebody\nx\n"), &format!("{mark} a: [\nx\n")] {
+        for text in [
+            "SELECT 1;\n",
+            &format!("{mark} executor: somebody\nx\n"),
+            &format!("{mark} a: [\nx\n"),
+        ] {
             let case = lenient(name, text);
-            assert!(matches!(case.reading, Reading::NotATool), "{name} {text}");
+            assert!(
+                matches!(case.reading, ToolReading::NotATool),
+                "{name} {text}"
+            );
             assert!(case.findings.into_vec().is_empty(), "{name} {text}");
         }
     }
     for name in ["notes.txt", "style.css", "count.sql.orig", "page.md"] {
         let case = lenient(name, "-- tool_id: count\n-- tool_type: script\n");
-        assert!(matches!(case.reading, Reading::NotATool), "{name}");
+        assert!(matches!(case.reading, ToolReading::NotATool), "{name}");
     }
 }

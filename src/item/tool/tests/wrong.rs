@@ -4,27 +4,52 @@ use super::*;
 
 /// A valid manifest with lines added.
 fn with(lines: &str) -> String {
-    format!("tool_id: x\ntool_type: script\nversion: 1.0.0\nexecutor: python_runtime\ndescription: d\n{lines}\n")
+    format!(
+        "tool_id: x\ntool_type: script\nversion: 1.0.0\nexecutor: python_runtime\ndescription: d\n{lines}\n"
+    )
 }
 
 #[test]
-fn everything_missing_is_told_at_once() {
+fn everything_missing_is_reported_at_once() {
     let case = lenient("x.yaml", "description: d\nname: n\n");
-    assert_eq!(case.messages(), ["tool_id is required", "tool_type is required", "version is required"]);
-    assert_eq!(case.suggestions()[0], "add `tool_id: x`");
-    assert!(matches!(case.reading, Reading::Broken));
-    let case = lenient("x.yaml", "tool_id: ''\ntool_type: script\nversion: ''\ndescription: d\nexecutor: ''\n");
     assert_eq!(
         case.messages(),
-        ["tool_id is required", "version is required", "Tool type 'script' requires executor field"]
+        [
+            "tool_id is required",
+            "tool_type is required",
+            "version is required"
+        ]
+    );
+    assert_eq!(case.suggestions()[0], "add `tool_id: x`");
+    assert!(matches!(case.reading, ToolReading::Broken));
+    let case = lenient(
+        "x.yaml",
+        "tool_id: ''\ntool_type: script\nversion: ''\ndescription: d\nexecutor: ''\n",
+    );
+    assert_eq!(
+        case.messages(),
+        [
+            "tool_id is required",
+            "version is required",
+            "Tool type 'script' requires executor field"
+        ]
     );
 }
 
 #[test]
 fn a_manifest_must_be_a_mapping() {
-    assert_eq!(lenient("x.yaml", "- a\n").told(), ["INVALID_TYPE 1:1 "]);
-    assert_eq!(lenient("x.yaml", "tool: 7\n").told()[0], "INVALID_TYPE 1:7 tool");
-    assert!(matches!(lenient("x.yaml", "# nothing\n").reading, Reading::Broken));
+    assert_eq!(
+        lenient("x.yaml", "- a\n").finding_lines(),
+        ["INVALID_TYPE 1:1 "]
+    );
+    assert_eq!(
+        lenient("x.yaml", "tool: 7\n").finding_lines()[0],
+        "INVALID_TYPE 1:7 tool"
+    );
+    assert!(matches!(
+        lenient("x.yaml", "# nothing\n").reading,
+        ToolReading::Broken
+    ));
 }
 
 #[test]
@@ -37,91 +62,186 @@ fn ids_are_checked() {
         ("7", "INVALID_TYPE"),
         ("[a]", "INVALID_TYPE"),
     ] {
-        let case = lenient("x.yaml", &with("").replace("tool_id: x", &format!("tool_id: {written}")));
-        assert_eq!(case.told(), [format!("{code} 1:10 tool_id")], "{written}");
-        assert!(matches!(case.reading, Reading::Unnamed(_)));
+        let case = lenient(
+            "x.yaml",
+            &with("").replace("tool_id: x", &format!("tool_id: {written}")),
+        );
+        assert_eq!(
+            case.finding_lines(),
+            [format!("{code} 1:10 tool_id")],
+            "{written}"
+        );
+        assert!(matches!(case.reading, ToolReading::Unnamed(_)));
     }
-    let case = lenient("x.yaml", &with("").replace("tool_id: x", "tool_id: My-Tool"));
-    assert_eq!(case.told(), ["NAMING_CONVENTION 1:10 tool_id"]);
+    let case = lenient(
+        "x.yaml",
+        &with("").replace("tool_id: x", "tool_id: My-Tool"),
+    );
+    assert_eq!(case.finding_lines(), ["NAMING_CONVENTION 1:10 tool_id"]);
     assert_eq!(case.suggestions(), ["write `my_tool`"]);
-    let root = |id: &str| format!("tool: {{id: {id}, type: cli, name: n, version: 1.0.0, description: d}}\n");
-    assert_eq!(lenient("x.yaml", &root("my-tool")).told(), Vec::<String>::new());
-    assert_eq!(lenient("x.yaml", &root("my_tool")).told(), ["NAMING_CONVENTION 1:12 tool.id"]);
+    let root = |id: &str| {
+        format!("tool: {{id: {id}, type: cli, name: n, version: 1.0.0, description: d}}\n")
+    };
+    assert_eq!(
+        lenient("x.yaml", &root("my-tool")).finding_lines(),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        lenient("x.yaml", &root("my_tool")).finding_lines(),
+        ["NAMING_CONVENTION 1:12 tool.id"]
+    );
 }
 
 #[test]
 fn versions_are_checked() {
-    let case = |version: &str| lenient("x.yaml", &with("").replace("version: 1.0.0", &format!("version: {version}")));
+    let case = |version: &str| {
+        lenient(
+            "x.yaml",
+            &with("").replace("version: 1.0.0", &format!("version: {version}")),
+        )
+    };
     for good in ["1.0.0", "\"1.0.0-beta.1+build\"", "0.0.1"] {
-        assert_eq!(case(good).told(), Vec::<String>::new(), "{good}");
+        assert_eq!(case(good).finding_lines(), Vec::<String>::new(), "{good}");
     }
     let number = case("1.10");
-    assert_eq!(number.told(), ["INVALID_SEMVER 3:10 version"]);
+    assert_eq!(number.finding_lines(), ["INVALID_SEMVER 3:10 version"]);
     assert_eq!(number.suggestions(), ["write \"1.10.0\""]);
     assert_eq!(number.tool().manifest.version, "1.10");
-    assert_eq!(case("1").told(), ["INVALID_SEMVER 3:10 version"]);
+    assert_eq!(case("1").finding_lines(), ["INVALID_SEMVER 3:10 version"]);
     for bad in ["v1.0.0", "1.0", "latest", "01.0.0"] {
-        assert_eq!(case(&format!("\"{bad}\"")).told(), ["INVALID_SEMVER 3:10 version"], "{bad}");
+        assert_eq!(
+            case(&format!("\"{bad}\"")).finding_lines(),
+            ["INVALID_SEMVER 3:10 version"],
+            "{bad}"
+        );
     }
-    assert_eq!(case("[1]").told(), ["INVALID_TYPE 3:10 version"]);
+    assert_eq!(case("[1]").finding_lines(), ["INVALID_TYPE 3:10 version"]);
 }
 
 #[test]
 fn types_are_checked() {
-    let case =
-        |written: &str| lenient("x.yaml", &with("").replace("tool_type: script", &format!("tool_type: {written}")));
+    let case = |written: &str| {
+        lenient(
+            "x.yaml",
+            &with("").replace("tool_type: script", &format!("tool_type: {written}")),
+        )
+    };
     let misspelt = case("scirpt");
-    assert_eq!(misspelt.told(), ["INVALID_ENUM_VALUE 2:12 tool_type"]);
+    assert_eq!(
+        misspelt.finding_lines(),
+        ["INVALID_ENUM_VALUE 2:12 tool_type"]
+    );
     assert_eq!(misspelt.suggestions(), ["did you mean `script`?"]);
     assert!(misspelt.messages()[0].starts_with("Unknown tool_type: scirpt"));
-    assert_eq!(case("telemetry").told(), ["INVALID_ENUM_VALUE 2:12 tool_type"]);
-    assert_eq!(case("http").told(), ["UNKNOWN_ENUM_VALUE 2:12 tool_type"]);
+    assert_eq!(
+        case("telemetry").finding_lines(),
+        ["INVALID_ENUM_VALUE 2:12 tool_type"]
+    );
+    assert_eq!(
+        case("http").finding_lines(),
+        ["UNKNOWN_ENUM_VALUE 2:12 tool_type"]
+    );
     assert_eq!(case("http").tool().manifest.kind, ToolKind::Api);
-    assert_eq!(case("5").told(), ["INVALID_TYPE 2:12 tool_type"]);
-    let root = lenient("x.yaml", "tool: {id: x, type: api, name: n, version: 1.0.0, description: d}\n");
-    assert_eq!(root.told(), ["INVALID_ENUM_VALUE 1:21 tool.type"]);
+    assert_eq!(case("5").finding_lines(), ["INVALID_TYPE 2:12 tool_type"]);
+    let root = lenient(
+        "x.yaml",
+        "tool: {id: x, type: api, name: n, version: 1.0.0, description: d}\n",
+    );
+    assert_eq!(root.finding_lines(), ["INVALID_ENUM_VALUE 1:21 tool.type"]);
 }
 
 #[test]
 fn executors_are_required_or_forbidden() {
     let case = |tool_type: &str, executor: &str| {
-        lenient("x.yaml", &format!("tool_id: x\ntool_type: {tool_type}\nversion: 1.0.0\ndescription: d\n{executor}\n"))
+        lenient(
+            "x.yaml",
+            &format!(
+                "tool_id: x\ntool_type: {tool_type}\nversion: 1.0.0\ndescription: d\n{executor}\n"
+            ),
+        )
     };
-    for needs in ["script", "python", "bash", "api", "mcp_server", "mcp_tool", "docker", "runtime", "cli"] {
+    for needs in [
+        "script",
+        "python",
+        "bash",
+        "api",
+        "mcp_server",
+        "mcp_tool",
+        "docker",
+        "runtime",
+        "cli",
+    ] {
         let case = case(needs, "executor: null");
-        assert_eq!(case.messages(), [format!("Tool type '{needs}' requires executor field")]);
-        assert_eq!(case.told(), ["MISSING_REQUIRED_FIELD 1:1 executor"]);
+        assert_eq!(
+            case.messages(),
+            [format!("Tool type '{needs}' requires executor field")]
+        );
+        assert_eq!(
+            case.finding_lines(),
+            ["MISSING_REQUIRED_FIELD 1:1 executor"]
+        );
     }
     for free in ["primitive", "knowledge", "directive", "meta"] {
-        assert_eq!(case(free, "").told(), Vec::<String>::new(), "{free}");
+        assert_eq!(
+            case(free, "").finding_lines(),
+            Vec::<String>::new(),
+            "{free}"
+        );
     }
-    assert_eq!(case("primitive", "executor: subprocess").messages(), ["Primitives must have executor: null"]);
-    assert_eq!(case("knowledge", "executor: x").messages(), ["Knowledge entries must have executor: null"]);
-    assert_eq!(case("script", "executor: ../x").told(), ["INVALID_ID 5:11 executor"]);
-    assert_eq!(case("script", "executor: [x]").told(), ["INVALID_TYPE 5:11 executor"]);
-    assert_eq!(case("script", "executor: a\nexecutor_id: b").told(), ["CONFLICTING_FIELD 6:1 executor_id"]);
-    assert_eq!(case("script", "executor: a\nexecutor_id: a").told(), Vec::<String>::new());
+    assert_eq!(
+        case("primitive", "executor: subprocess").messages(),
+        ["Primitives must have executor: null"]
+    );
+    assert_eq!(
+        case("knowledge", "executor: x").messages(),
+        ["Knowledge entries must have executor: null"]
+    );
+    assert_eq!(
+        case("script", "executor: ../x").finding_lines(),
+        ["INVALID_ID 5:11 executor"]
+    );
+    assert_eq!(
+        case("script", "executor: [x]").finding_lines(),
+        ["INVALID_TYPE 5:11 executor"]
+    );
+    assert_eq!(
+        case("script", "executor: a\nexecutor_id: b").finding_lines(),
+        ["CONFLICTING_FIELD 6:1 executor_id"]
+    );
+    assert_eq!(
+        case("script", "executor: a\nexecutor_id: a").finding_lines(),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
-fn unknown_fields_are_told_with_what_was_meant() {
+fn unknown_fields_are_reported_with_what_was_meant() {
     let text = with("mutate_state: true\nzzz: 1");
     let case = lenient("x.yaml", &text);
-    assert_eq!(case.told(), ["UNKNOWN_FIELD 6:1 mutate_state", "UNKNOWN_FIELD 7:1 zzz"]);
+    assert_eq!(
+        case.finding_lines(),
+        ["UNKNOWN_FIELD 6:1 mutate_state", "UNKNOWN_FIELD 7:1 zzz"]
+    );
     assert_eq!(
         case.suggestions(),
-        ["did you mean `mutates_state`?", "remove it; what only the tool itself reads belongs below `config`"]
+        [
+            "did you mean `mutates_state`?",
+            "remove it; what only the tool itself reads belongs below `config`"
+        ]
     );
     assert!(!case.findings.has_errors());
     assert!(strict("x.yaml", &text).findings.has_errors());
     let known = with(
         "config_schema: {}\nenv_config: {}\nvalidation: {}\nanchor: {}\nverify_deps: {}\nrequired_scope: a\ncreated_at: 2026-01-15",
     );
-    assert_eq!(strict("x.yaml", &known).told(), Vec::<String>::new());
+    assert_eq!(
+        strict("x.yaml", &known).finding_lines(),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
-fn fields_of_the_wrong_type_are_told_one_by_one() {
+fn fields_of_the_wrong_type_are_reported_one_by_one() {
     let case = lenient(
         "x.yaml",
         &with(
@@ -129,7 +249,7 @@ fn fields_of_the_wrong_type_are_told_one_by_one() {
         ),
     );
     assert_eq!(
-        case.told(),
+        case.finding_lines(),
         [
             "INVALID_TYPE 6:7 name",
             "INVALID_TYPE 7:11 category",
@@ -167,7 +287,7 @@ fn what_is_said_twice_must_agree() {
         "tool_id: x\ntool_type: bash\nversion: 1.0.0\ndescription: d\nmutates_state: false\nexecutor:\n  type: python\n  mutates_state: true\n  entrypoint: a\n  timeout: 5\nconfig: {entrypoint: b, timeout: 6}\n",
     );
     assert_eq!(
-        case.told(),
+        case.finding_lines(),
         [
             "CONFLICTING_FIELD 8:3 executor.mutates_state",
             "CONFLICTING_FIELD 7:9 executor.type",
@@ -177,9 +297,12 @@ fn what_is_said_twice_must_agree() {
     );
     assert_eq!(case.tool().manifest.mutates_state, Some(false));
     let case = lenient("x.yaml", &with("config: {url: a, endpoint: b}"));
-    assert_eq!(case.told(), ["CONFLICTING_FIELD 6:18 config.endpoint"]);
+    assert_eq!(
+        case.finding_lines(),
+        ["CONFLICTING_FIELD 6:18 config.endpoint"]
+    );
     let case = lenient("x.yaml", &with("parameters: []\ninputs: {type: object}"));
-    assert_eq!(case.told(), ["CONFLICTING_FIELD 7:1 inputs"]);
+    assert_eq!(case.finding_lines(), ["CONFLICTING_FIELD 7:1 inputs"]);
 }
 
 #[test]
@@ -187,16 +310,42 @@ fn blocks_are_checked() {
     let case = |block: &str| {
         lenient(
             "x.yaml",
-            &format!("tool_id: x\ntool_type: script\nversion: 1.0.0\ndescription: d\nexecutor: {block}\n"),
+            &format!(
+                "tool_id: x\ntool_type: script\nversion: 1.0.0\ndescription: d\nexecutor: {block}\n"
+            ),
         )
     };
-    assert_eq!(case("{entrypoint: a}").told(), ["MISSING_REQUIRED_FIELD 5:1 executor.type"]);
-    assert_eq!(case("{type: pyton}").told(), ["INVALID_ENUM_VALUE 5:18 executor.type"]);
-    assert_eq!(case("{type: pyton}").suggestions(), ["did you mean `python`?"]);
-    assert_eq!(case("{type: 3}").told(), ["INVALID_TYPE 5:18 executor.type"]);
+    assert_eq!(
+        case("{entrypoint: a}").finding_lines(),
+        ["MISSING_REQUIRED_FIELD 5:1 executor.type"]
+    );
+    assert_eq!(
+        case("{type: pyton}").finding_lines(),
+        ["INVALID_ENUM_VALUE 5:18 executor.type"]
+    );
+    assert_eq!(
+        case("{type: pyton}").suggestions(),
+        ["did you mean `python`?"]
+    );
+    assert_eq!(
+        case("{type: 3}").finding_lines(),
+        ["INVALID_TYPE 5:18 executor.type"]
+    );
     let misspelt = case("{type: python, mutate_state: true, entrypiont: a}");
-    assert_eq!(misspelt.told(), ["UNKNOWN_FIELD 5:26 executor.mutate_state", "UNKNOWN_FIELD 5:46 executor.entrypiont"]);
-    assert_eq!(misspelt.suggestions(), ["did you mean `mutates_state`?", "did you mean `entrypoint`?"]);
+    assert_eq!(
+        misspelt.finding_lines(),
+        [
+            "UNKNOWN_FIELD 5:26 executor.mutate_state",
+            "UNKNOWN_FIELD 5:46 executor.entrypiont"
+        ]
+    );
+    assert_eq!(
+        misspelt.suggestions(),
+        [
+            "did you mean `mutates_state`?",
+            "did you mean `entrypoint`?"
+        ]
+    );
 }
 
 #[test]
@@ -204,7 +353,7 @@ fn a_root_stands_alone_and_is_complete() {
     let text = "tool:\n  id: x\nother: 1\n";
     let case = lenient("x.yaml", text);
     assert_eq!(
-        case.told(),
+        case.finding_lines(),
         [
             "UNKNOWN_FIELD 3:1 other",
             "MISSING_REQUIRED_FIELD 2:3 tool.type",
@@ -215,15 +364,23 @@ fn a_root_stands_alone_and_is_complete() {
     );
     assert_eq!(
         case.messages()[1..],
-        ["type is required", "version is required", "name is required", "description is required"]
+        [
+            "type is required",
+            "version is required",
+            "name is required",
+            "description is required"
+        ]
     );
     let bare = "id: x\ntype: cli\nname: n\nversion: 1.0.0\ndescription: d\n";
-    assert_eq!(lenient("x.yaml", bare).told(), ["MISSING_REQUIRED_FIELD 1:1 tool"]);
+    assert_eq!(
+        lenient("x.yaml", bare).finding_lines(),
+        ["MISSING_REQUIRED_FIELD 1:1 tool"]
+    );
     assert!(!lenient("x.yaml", bare).findings.has_errors());
     assert!(strict("x.yaml", bare).findings.has_errors());
     let sections = "tool:\n  id: x\n  type: mcp\n  name: n\n  version: 1.0.0\n  description: d\n  cli_specific: {executable: gh}\n  mcp_specific:\n    server_command: npx 'a\n  titel: x\n";
     assert_eq!(
-        lenient("x.yaml", sections).told(),
+        lenient("x.yaml", sections).finding_lines(),
         [
             "INVALID_TYPE 9:21 tool.mcp_specific.server_command",
             "CONFLICTING_FIELD 7:3 tool.cli_specific",
@@ -241,7 +398,7 @@ fn parameters_are_checked() {
         ),
     );
     assert_eq!(
-        case.told(),
+        case.finding_lines(),
         [
             "MISSING_REQUIRED_FIELD 7:5 parameters[0].type",
             "MISSING_REQUIRED_FIELD 8:5 parameters[1].name",
@@ -253,17 +410,33 @@ fn parameters_are_checked() {
             "INVALID_ID 13:12 parameters[6].name",
         ]
     );
-    let names: Vec<&str> = case.tool().manifest.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+    let names: Vec<&str> = case
+        .tool()
+        .manifest
+        .parameters
+        .iter()
+        .map(|parameter| parameter.name.as_str())
+        .collect();
     assert_eq!(names, ["a", "b", "d", "g"]);
     for (written, told) in [
         ("parameters: 3", vec!["INVALID_TYPE 6:13 parameters"]),
-        ("inputs: {type: string}", vec!["INVALID_TYPE 6:16 inputs.type"]),
+        (
+            "inputs: {type: string}",
+            vec!["INVALID_TYPE 6:16 inputs.type"],
+        ),
         (
             "parameters: {query: {a: b}}",
-            vec!["INVALID_TYPE 6:13 parameters", "MISSING_REQUIRED_FIELD 6:14 parameters.type"],
+            vec![
+                "INVALID_TYPE 6:13 parameters",
+                "MISSING_REQUIRED_FIELD 6:14 parameters.type",
+            ],
         ),
     ] {
-        assert_eq!(lenient("x.yaml", &with(written)).told(), told, "{written}");
+        assert_eq!(
+            lenient("x.yaml", &with(written)).finding_lines(),
+            told,
+            "{written}"
+        );
     }
 }
 
@@ -276,7 +449,7 @@ fn demands_are_checked() {
         ),
     );
     assert_eq!(
-        case.told(),
+        case.finding_lines(),
         [
             "UNKNOWN_FIELD 8:24 outputs.shema",
             "INVALID_ENUM_VALUE 8:19 outputs.format",
@@ -300,7 +473,10 @@ fn permissions_of_a_tool_are_requirements() {
             "permissions:\n  - type: shell\n    commands: [curl, jq]\n  - {type: env, vars: [A]}\n  - anything\nrequires: {commands: [git]}",
         ),
     );
-    assert_eq!(case.told(), ["DECLARED_PERMISSIONS 6:1 permissions"]);
+    assert_eq!(
+        case.finding_lines(),
+        ["DECLARED_PERMISSIONS 6:1 permissions"]
+    );
     assert_eq!(
         case.tool().manifest.requires,
         Requires {
@@ -309,49 +485,88 @@ fn permissions_of_a_tool_are_requirements() {
             mcp: Vec::new(),
         }
     );
-    assert_eq!(lenient("x.yaml", &with("requires: [fs.read]")).told(), ["DECLARED_PERMISSIONS 6:1 requires"]);
-    assert_eq!(lenient("x.yaml", &with("requires: [httpx>=1]")).tool().manifest.dependencies, ["httpx>=1"]);
+    assert_eq!(
+        lenient("x.yaml", &with("requires: [fs.read]")).finding_lines(),
+        ["DECLARED_PERMISSIONS 6:1 requires"]
+    );
+    assert_eq!(
+        lenient("x.yaml", &with("requires: [httpx>=1]"))
+            .tool()
+            .manifest
+            .dependencies,
+        ["httpx>=1"]
+    );
 }
 
 #[test]
 fn a_script_must_describe_itself() {
-    for (name, text) in [("x.py", "import os\n"), ("x.sh", "#!/bin/sh\n# Note: nothing\necho\n"), ("x", "#!/bin/sh\n")]
-    {
+    for (name, text) in [
+        ("x.py", "import os\n"),
+        ("x.sh", "#!/bin/sh\n# Note: nothing\necho\n"),
+        ("x", "#!/bin/sh\n"),
+    ] {
         let case = lenient(name, text);
-        assert_eq!(case.told(), ["MISSING_METADATA 1:1 "], "{name}");
-        assert_eq!(case.messages(), ["Invalid metadata: the script says nothing about itself"]);
-        assert!(matches!(case.reading, Reading::Broken));
+        assert_eq!(case.finding_lines(), ["MISSING_METADATA 1:1 "], "{name}");
+        assert_eq!(
+            case.messages(),
+            ["Invalid metadata: the script does not describe itself"]
+        );
+        assert!(matches!(case.reading, ToolReading::Broken));
     }
     let case = lenient("x.py", "__version__ = '1.0.0'\n");
-    assert_eq!(case.told(), ["MISSING_REQUIRED_FIELD 1:1 tool_type", "MISSING_RECOMMENDED_FIELD 1:1 description"]);
-    let case = lenient("x.js", "// prose\n//   tool_type: script\n//   version: 1.0\n//   exekutor: a\n");
     assert_eq!(
-        case.told(),
-        ["UNKNOWN_FIELD 4:6 exekutor", "INVALID_SEMVER 3:15 version", "MISSING_REQUIRED_FIELD 1:1 executor",]
+        case.finding_lines(),
+        [
+            "MISSING_REQUIRED_FIELD 1:1 tool_type",
+            "MISSING_RECOMMENDED_FIELD 1:1 description"
+        ]
+    );
+    let case = lenient(
+        "x.js",
+        "// prose\n//   tool_type: script\n//   version: 1.0\n//   exekutor: a\n",
+    );
+    assert_eq!(
+        case.finding_lines(),
+        [
+            "UNKNOWN_FIELD 4:6 exekutor",
+            "INVALID_SEMVER 3:15 version",
+            "MISSING_REQUIRED_FIELD 1:1 executor",
+        ]
     );
     let case = lenient("x.sh", "# tool_id: a\n# tool_type: [\n");
-    assert_eq!(case.told().len(), 1);
-    assert!(case.told()[0].starts_with("YAML_SYNTAX"), "{:?}", case.told());
+    assert_eq!(case.finding_lines().len(), 1);
+    assert!(
+        case.finding_lines()[0].starts_with("YAML_SYNTAX"),
+        "{:?}",
+        case.finding_lines()
+    );
 }
 
 #[test]
 fn a_broken_script_is_called_broken() {
     let case = lenient("x.py", "import os\nx = ((1\n__version__ 2\n");
-    assert_eq!(case.told(), ["SYNTAX_ERROR 2:1 ", "MISSING_METADATA 1:1 "]);
+    assert_eq!(
+        case.finding_lines(),
+        ["SYNTAX_ERROR 2:1 ", "MISSING_METADATA 1:1 "]
+    );
     let case = lenient(
         "x.py",
         "\"\"\"d\"\"\"\n__version__ = '1.0.0'\n__tool_type__ = 'python'\n__executor_id__ = 'a'\ndef main(:\n  x = ((\n",
     );
-    assert_eq!(case.told(), Vec::<String>::new());
+    assert_eq!(case.finding_lines(), Vec::<String>::new());
 }
 
 #[test]
 fn an_old_script_may_use_everyday_names() {
     let text = "\"\"\"d\"\"\"\nCONFIG = {'timeout': load()}\n__version__ = '1.0'\n";
     let case = read_in(&SCRIPTS, Strength::Lenient, "x.py", text);
-    assert_eq!(case.told(), ["INVALID_SEMVER 3:15 version"]);
+    assert_eq!(case.finding_lines(), ["INVALID_SEMVER 3:15 version"]);
     assert!(!case.findings.has_errors());
-    assert!(read_in(&SCRIPTS, Strength::Strict, "x.py", text).findings.has_errors());
+    assert!(
+        read_in(&SCRIPTS, Strength::Strict, "x.py", text)
+            .findings
+            .has_errors()
+    );
 }
 
 #[test]
@@ -374,7 +589,7 @@ def main(x=os.getcwd(), *args, y: "str" = None): pass
 "#,
     );
     assert_eq!(
-        case.told(),
+        case.finding_lines(),
         [
             "CODE_NOT_EXECUTED 5:19 __executor_id__",
             "CODE_NOT_EXECUTED 6:25 CONFIG",
@@ -389,7 +604,12 @@ def main(x=os.getcwd(), *args, y: "str" = None): pass
         ]
     );
     assert_eq!(case.tool().manifest.version, "1.0.1");
-    let names: Vec<(&str, bool)> =
-        case.tool().manifest.parameters.iter().map(|parameter| (parameter.name.as_str(), parameter.required)).collect();
+    let names: Vec<(&str, bool)> = case
+        .tool()
+        .manifest
+        .parameters
+        .iter()
+        .map(|parameter| (parameter.name.as_str(), parameter.required))
+        .collect();
     assert_eq!(names, [("x", false), ("y", false)]);
 }

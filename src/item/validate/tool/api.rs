@@ -15,17 +15,32 @@ const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OP
 pub(super) fn check(tool: &LoadedTool, findings: &mut Findings) {
     let config = &tool.manifest.config;
     match config.get("method").and_then(Value::as_str) {
-        None => required(tool, "config.method", "API tools must specify config.method", findings),
+        None => required(
+            tool,
+            "config.method",
+            "API tools must specify config.method",
+            findings,
+        ),
         Some(method) if METHODS.contains(&method) => {}
         Some(method) => {
             let place = place_of(&tool.node, "config.method");
             findings
-                .add(Code::InvalidEnumValue, place, "config.method", format!("Invalid HTTP method: {method}"))
+                .add(
+                    Code::InvalidEnumValue,
+                    place,
+                    "config.method",
+                    format!("Invalid HTTP method: {method}"),
+                )
                 .suggest(format!("use one of {}", METHODS.join(", ")));
         }
     }
     match config.get("url").and_then(Value::as_str) {
-        None => required(tool, "config.url", "API tools must specify config.url_template or config.url", findings),
+        None => required(
+            tool,
+            "config.url",
+            "API tools must specify config.url_template or config.url",
+            findings,
+        ),
         Some(url) => url_template(tool, url, findings),
     }
     auth(tool, findings);
@@ -34,24 +49,45 @@ pub(super) fn check(tool: &LoadedTool, findings: &mut Findings) {
 
 /// Checks the `JSONPath` that selects the result.
 fn transform(tool: &LoadedTool, findings: &mut Findings) {
-    let Some(value) = tool.node.find("config").and_then(|config| config.find("response_transform")) else { return };
+    let Some(value) = tool
+        .node
+        .find("config")
+        .and_then(|config| config.find("response_transform"))
+    else {
+        return;
+    };
     let path = "config.response_transform";
     let example = "write a JSONPath, e.g. `$.items[0].name`";
     match value.as_text().map(|text| (text, JsonPath::parse(text))) {
         Some((_, Ok(_))) => {}
         None if value.is_null() => {}
         None => {
-            findings.add(Code::InvalidType, value.place, path, format!("{path} must be a string")).suggest(example);
+            findings
+                .add(
+                    Code::InvalidType,
+                    value.place,
+                    path,
+                    format!("{path} must be a string"),
+                )
+                .suggest(example);
         }
         Some((text, Err(reason))) => {
             let message = format!("'{}' is not a JSONPath: {reason}", shown(text));
-            findings.add(Code::InvalidExpression, value.place, path, message).suggest(example);
+            findings
+                .add(Code::InvalidExpression, value.place, path, message)
+                .suggest(example);
         }
     }
 }
 
 fn auth(tool: &LoadedTool, findings: &mut Findings) {
-    let Some(auth) = tool.node.find("config").and_then(|config| config.find("auth")) else { return };
+    let Some(auth) = tool
+        .node
+        .find("config")
+        .and_then(|config| config.find("auth"))
+    else {
+        return;
+    };
     match auth.find("type").and_then(Node::as_text) {
         Some("bearer" | "basic" | "header" | "api_key") => {}
         Some(other) => {
@@ -66,13 +102,23 @@ fn auth(tool: &LoadedTool, findings: &mut Findings) {
         }
         None => {
             findings
-                .add(Code::MissingRequiredField, auth.place, "config.auth.type", "config.auth.type is required")
+                .add(
+                    Code::MissingRequiredField,
+                    auth.place,
+                    "config.auth.type",
+                    "config.auth.type is required",
+                )
                 .suggest("add `type:` with one of bearer, basic, header, api_key");
         }
     }
     if auth.find("env_var").is_none() {
         findings
-            .add(Code::MissingRequiredField, auth.place, "config.auth.env_var", "config.auth.env_var is required")
+            .add(
+                Code::MissingRequiredField,
+                auth.place,
+                "config.auth.env_var",
+                "config.auth.env_var is required",
+            )
             .suggest("name the environment variable that holds the secret");
     }
 }
@@ -85,18 +131,33 @@ fn url_template(tool: &LoadedTool, url: &str, findings: &mut Findings) {
     let mut rest = url;
     while let Some(open) = rest.find('{') {
         let (before, from_brace) = rest.split_at(open);
-        let Some(close) = from_brace.find('}') else { break };
+        let Some(close) = from_brace.find('}') else {
+            break;
+        };
         let name = &from_brace[1..close];
         let from_environment = before.ends_with('$');
-        filled.push_str(if from_environment { &before[..before.len() - 1] } else { before });
+        filled.push_str(if from_environment {
+            &before[..before.len() - 1]
+        } else {
+            before
+        });
         filled.push('1');
-        if !from_environment && !tool.manifest.parameters.iter().any(|parameter| parameter.name == name) {
+        if !from_environment
+            && !tool
+                .manifest
+                .parameters
+                .iter()
+                .any(|parameter| parameter.name == name)
+        {
             findings
                 .add(
                     Code::UnknownTemplateVariable,
                     place,
                     "config.url",
-                    format!("template variable '{}' is not a parameter", name.escape_debug()),
+                    format!(
+                        "template variable '{}' is not a parameter",
+                        name.escape_debug()
+                    ),
                 )
                 .suggest(format!(
                     "add it to `parameters`, or use `${{{}}}` for an environment variable",
@@ -113,14 +174,22 @@ fn url_template(tool: &LoadedTool, url: &str, findings: &mut Findings) {
     let example = "write it as a whole, e.g. `https://api.example.com/v1/items`";
     let (problem, suggestion) = match url::Url::parse(&filled) {
         Err(err) => (err.to_string(), example),
-        Ok(parsed) if !matches!(parsed.scheme(), "http" | "https") => {
-            (format!("scheme '{}' is not http or https", parsed.scheme()), example)
-        }
+        Ok(parsed) if !matches!(parsed.scheme(), "http" | "https") => (
+            format!("scheme '{}' is not http or https", parsed.scheme()),
+            example,
+        ),
         Ok(parsed) if !parsed.username().is_empty() || parsed.password().is_some() => (
             "credentials do not belong in a URL".to_owned(),
             "remove them; `config.auth` names the environment variable that holds the secret",
         ),
         Ok(_) => return,
     };
-    findings.add(Code::InvalidUrl, place, "config.url", format!("invalid URL: {problem}")).suggest(suggestion);
+    findings
+        .add(
+            Code::InvalidUrl,
+            place,
+            "config.url",
+            format!("invalid URL: {problem}"),
+        )
+        .suggest(suggestion);
 }

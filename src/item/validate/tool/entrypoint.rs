@@ -10,7 +10,10 @@ use crate::item::validate::place_of;
 use crate::problem::Code;
 
 /// The entrypoint of a tool; problems go to `findings`.
-pub(in crate::item::validate) fn find_entrypoint(tool: &LoadedTool, findings: &mut Findings) -> Option<PathBuf> {
+pub(in crate::item::validate) fn find_entrypoint(
+    tool: &LoadedTool,
+    findings: &mut Findings,
+) -> Option<PathBuf> {
     let path = "config.entrypoint";
     let place = place_of(&tool.node, path);
     let entrypoint = tool.manifest.config.get("entrypoint")?.as_str()?;
@@ -21,7 +24,10 @@ pub(in crate::item::validate) fn find_entrypoint(tool: &LoadedTool, findings: &m
                 Code::InvalidPath,
                 place,
                 path,
-                format!("Entrypoint '{}' is empty or holds control characters", entrypoint.escape_debug()),
+                format!(
+                    "Entrypoint '{}' is empty or holds control characters",
+                    entrypoint.escape_debug()
+                ),
             )
             .suggest("name a file beside the manifest");
         return None;
@@ -32,19 +38,29 @@ pub(in crate::item::validate) fn find_entrypoint(tool: &LoadedTool, findings: &m
                 Code::PathEscape,
                 place,
                 path,
-                format!("Entrypoint '{}' leaves the tool's folder", entrypoint.escape_debug()),
+                format!(
+                    "Entrypoint '{}' leaves the tool's folder",
+                    entrypoint.escape_debug()
+                ),
             )
             .suggest("keep the file beside the manifest and name it by a relative path");
         return None;
     }
     let file = folder.join(entrypoint);
     let Ok(metadata) = file.metadata() else {
-        findings.add(Code::MissingEntrypoint, place, path, format!("Entrypoint '{entrypoint}' not found")).suggest(
-            format!(
+        findings
+            .add(
+                Code::MissingEntrypoint,
+                place,
+                path,
+                format!("Entrypoint '{entrypoint}' not found"),
+            )
+            .suggest(format!(
                 "create it in `{}`",
-                folder.file_name().map_or("the tool's folder".into(), |name| name.to_string_lossy())
-            ),
-        );
+                folder
+                    .file_name()
+                    .map_or("the tool's folder".into(), |name| name.to_string_lossy())
+            ));
         return None;
     };
     if leaves(&file, folder) {
@@ -60,7 +76,12 @@ pub(in crate::item::validate) fn find_entrypoint(tool: &LoadedTool, findings: &m
     }
     if !metadata.is_file() {
         findings
-            .add(Code::NotARegularFile, place, path, format!("Entrypoint '{entrypoint}' is not a regular file"))
+            .add(
+                Code::NotARegularFile,
+                place,
+                path,
+                format!("Entrypoint '{entrypoint}' is not a regular file"),
+            )
             .suggest("name the file to run, not its folder");
         return None;
     }
@@ -69,18 +90,32 @@ pub(in crate::item::validate) fn find_entrypoint(tool: &LoadedTool, findings: &m
 
 /// Checks that the imported library modules exist.
 pub(super) fn lib_imports(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
-    let Some(list) = tool.node.find("config").and_then(|config| config.find("lib_imports")) else { return };
-    let (Some(names), Some(project)) = (list.elements(), project) else { return };
+    let Some(list) = tool
+        .node
+        .find("config")
+        .and_then(|config| config.find("lib_imports"))
+    else {
+        return;
+    };
+    let (Some(names), Some(project)) = (list.elements(), project) else {
+        return;
+    };
     for (at, name) in names.iter().enumerate() {
         let path = format!("config.lib_imports[{at}]");
         let Some(module) = name.as_text() else {
             findings
-                .add(Code::InvalidType, name.place, path, "a module must be named by a string")
+                .add(
+                    Code::InvalidType,
+                    name.place,
+                    path,
+                    "a module must be named by a string",
+                )
                 .suggest("name a file of `.ai/tools/lib/` without its ending");
             continue;
         };
         let lib = project.join(".ai/tools/lib");
-        let exists = is_inside(module) && (lib.join(format!("{module}.py")).is_file() || lib.join(module).is_dir());
+        let exists = is_inside(module)
+            && (lib.join(format!("{module}.py")).is_file() || lib.join(module).is_dir());
         if !exists {
             findings
                 .add(
@@ -89,7 +124,10 @@ pub(super) fn lib_imports(tool: &LoadedTool, project: Option<&Path>, findings: &
                     path,
                     format!("library module '{}' not found", module.escape_debug()),
                 )
-                .suggest(format!("create `.ai/tools/lib/{}.py`", module.escape_debug()));
+                .suggest(format!(
+                    "create `.ai/tools/lib/{}.py`",
+                    module.escape_debug()
+                ));
         }
     }
 }

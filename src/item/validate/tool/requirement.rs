@@ -6,31 +6,56 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::item::finding::Findings;
-use crate::item::place::Place;
+use crate::item::position::Position;
 use crate::item::tool::LoadedTool;
 use crate::item::validate::place_of;
 use crate::problem::Code;
 
 pub(super) fn check(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
-    let is_python = tool.manifest.executor.as_ref().is_none_or(|id| id.as_str() == "python_runtime");
-    for (at, dependency) in tool.manifest.dependencies.iter().enumerate().filter(|(_, text)| !is_requirement(text)) {
+    let is_python = tool
+        .manifest
+        .executor
+        .as_ref()
+        .is_none_or(|id| id.as_str() == "python_runtime");
+    for (at, dependency) in tool
+        .manifest
+        .dependencies
+        .iter()
+        .enumerate()
+        .filter(|(_, text)| !is_requirement(text))
+    {
         let path = format!("dependencies[{at}]");
         match tool.elsewhere.get(&path) {
             Some(origin) => {
                 let inside = project.and_then(|root| origin.file.strip_prefix(root).ok());
                 let mut own = Findings::new(inside.unwrap_or(&origin.file), findings.strength());
-                bad_requirement(dependency, Place { line: origin.line, column: origin.column }, "", &mut own);
+                bad_requirement(
+                    dependency,
+                    Position {
+                        line: origin.line,
+                        column: origin.column,
+                    },
+                    "",
+                    &mut own,
+                );
                 findings.extend(own.into_vec());
             }
-            None if is_python => bad_requirement(dependency, place_of(&tool.node, &path), &path, findings),
+            None if is_python => {
+                bad_requirement(dependency, place_of(&tool.node, &path), &path, findings);
+            }
             None => {}
         }
     }
 }
 
-fn bad_requirement(text: &str, place: Place, path: &str, findings: &mut Findings) {
+fn bad_requirement(text: &str, place: Position, path: &str, findings: &mut Findings) {
     findings
-        .add(Code::InvalidRequirement, place, path, format!("'{}' is not a valid requirement", text.escape_debug()))
+        .add(
+            Code::InvalidRequirement,
+            place,
+            path,
+            format!("'{}' is not a valid requirement", text.escape_debug()),
+        )
         .suggest("write `name`, `name>=1.2` or `name[extra]==1.2`");
 }
 
@@ -39,9 +64,15 @@ fn is_requirement(text: &str) -> bool {
         let name = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?";
         let version = r"(?:===|==|~=|!=|<=|>=|<|>)\s*[A-Za-z0-9._*+!-]+";
         let versions = format!(r"(?:\(?\s*{version}(?:\s*,\s*{version})*\s*\)?)?");
-        Regex::new(&format!(r"^{name}(?:\s*\[[A-Za-z0-9._,\s-]*\])?\s*(?:{versions}|@\s*\S+)\s*(?:;.+)?$")).ok()
+        Regex::new(&format!(
+            r"^{name}(?:\s*\[[A-Za-z0-9._,\s-]*\])?\s*(?:{versions}|@\s*\S+)\s*(?:;.+)?$"
+        ))
+        .ok()
     });
-    text.len() < 1024 && PATTERN.as_ref().is_some_and(|pattern| pattern.is_match(text.trim()))
+    text.len() < 1024
+        && PATTERN
+            .as_ref()
+            .is_some_and(|pattern| pattern.is_match(text.trim()))
 }
 
 #[cfg(test)]

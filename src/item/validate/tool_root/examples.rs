@@ -1,18 +1,32 @@
 //! Rules for `examples`: scenarios of each command.
 
 use crate::item::finding::{Findings, Severity, Strength};
-use crate::item::node::{Entry, Node};
+use crate::item::node::{Node, NodeEntry};
 use crate::problem::Code;
 
-use super::fields::{MAX_ELEMENTS, check_length, mappings_of, missing, shown, similar_or, wrong_type};
-use super::{Names, check_command_name, check_known_command};
+use super::fields::{
+    MAX_ELEMENTS, check_length, mappings_of, missing, shown, similar_or, wrong_type,
+};
+use super::{ToolNames, check_command_name, check_known_command};
 
-const SCENARIOS: [&str; 4] = ["success", "failure_invalid_param", "failure_api_error", "edge_case"];
+const SCENARIOS: [&str; 4] = [
+    "success",
+    "failure_invalid_param",
+    "failure_api_error",
+    "edge_case",
+];
 
-pub(super) fn check(map: &Node, names: &Names<'_>, findings: &mut Findings) {
-    let Some(examples) = map.find("examples") else { return };
+pub(super) fn check(map: &Node, names: &ToolNames<'_>, findings: &mut Findings) {
+    let Some(examples) = map.find("examples") else {
+        return;
+    };
     let Some(commands) = examples.entries() else {
-        return wrong_type(examples, "tool.examples", "a mapping of commands to lists", findings);
+        return wrong_type(
+            examples,
+            "tool.examples",
+            "a mapping of commands to lists",
+            findings,
+        );
     };
     check_length(commands.len(), examples, "tool.examples", findings);
     for command in commands.iter().take(MAX_ELEMENTS) {
@@ -51,14 +65,25 @@ fn check_example(example: &Node, path: &str, findings: &mut Findings) {
             let Some(scenario) = value.as_text() else {
                 return wrong_type(value, &format!("{path}.scenario"), "a string", findings);
             };
-            if !SCENARIOS.iter().any(|known| is_kind(scenario, known)) && !scenario.starts_with("failure_") {
+            if !SCENARIOS.iter().any(|known| is_kind(scenario, known))
+                && !scenario.starts_with("failure_")
+            {
                 let message = format!(
                     "scenario must be success, failure_invalid_param, failure_api_error or edge_case_*, not `{}`",
                     shown(scenario)
                 );
-                let suggestion = similar_or(scenario, &SCENARIOS, "begin it with `failure_` or `edge_case_`");
+                let suggestion = similar_or(
+                    scenario,
+                    &SCENARIOS,
+                    "begin it with `failure_` or `edge_case_`",
+                );
                 findings
-                    .add(Code::UnknownEnumValue, value.place, format!("{path}.scenario"), message)
+                    .add(
+                        Code::UnknownEnumValue,
+                        value.place,
+                        format!("{path}.scenario"),
+                        message,
+                    )
                     .suggest(suggestion);
             }
             scenario
@@ -70,10 +95,17 @@ fn check_example(example: &Node, path: &str, findings: &mut Findings) {
     let has = |key: &str| example.find_entry(key).is_some();
     match scenario {
         "success" if !has("output") => missing(example, "output", path, findings),
-        _ if scenario.starts_with("failure_") && !has("error") => missing(example, "error", path, findings),
+        _ if scenario.starts_with("failure_") && !has("error") => {
+            missing(example, "error", path, findings);
+        }
         _ if !has("output") && !has("error") => {
             findings
-                .add(Code::MissingRequiredField, example.place, path, "output or error is required")
+                .add(
+                    Code::MissingRequiredField,
+                    example.place,
+                    path,
+                    "output or error is required",
+                )
                 .suggest("add what the command returns, or how it fails");
         }
         _ => {}
@@ -81,10 +113,18 @@ fn check_example(example: &Node, path: &str, findings: &mut Findings) {
 }
 
 fn require(example: &Node, key: &str, path: &str, is_tolerated: bool, findings: &mut Findings) {
-    let severity =
-        if is_tolerated && findings.strength() == Strength::Lenient { Severity::Warning } else { Severity::Error };
+    let severity = if is_tolerated && findings.strength() == Strength::Lenient {
+        Severity::Warning
+    } else {
+        Severity::Error
+    };
     findings
-        .add(Code::MissingRequiredField, example.place, format!("{path}.{key}"), format!("{key} is required"))
+        .add(
+            Code::MissingRequiredField,
+            example.place,
+            format!("{path}.{key}"),
+            format!("{key} is required"),
+        )
         .with_severity(severity)
         .suggest(format!("add `{key}:`"));
 }
@@ -94,8 +134,10 @@ fn is_kind(scenario: &str, kind: &str) -> bool {
     scenario == kind || (kind == "edge_case" && scenario.starts_with("edge_case_"))
 }
 
-fn report_missing(command: &Entry, scenarios: &[&str], path: &str, findings: &mut Findings) {
-    let fails = scenarios.iter().any(|scenario| scenario.starts_with("failure_"));
+fn report_missing(command: &NodeEntry, scenarios: &[&str], path: &str, findings: &mut Findings) {
+    let fails = scenarios
+        .iter()
+        .any(|scenario| scenario.starts_with("failure_"));
     for kind in SCENARIOS {
         if scenarios.iter().any(|scenario| is_kind(scenario, kind)) {
             continue;
@@ -107,8 +149,15 @@ fn report_missing(command: &Entry, scenarios: &[&str], path: &str, findings: &mu
             "edge_case" => ("edge_case_*", false),
             _ => (kind, false),
         };
-        let message = format!("the examples of `{}` have no {wanted} scenario", shown(&command.key));
-        let name = if wanted == "failure_*" { "failure_invalid_param" } else { kind };
+        let message = format!(
+            "the examples of `{}` have no {wanted} scenario",
+            shown(&command.key)
+        );
+        let name = if wanted == "failure_*" {
+            "failure_invalid_param"
+        } else {
+            kind
+        };
         let finding = findings.add(Code::MissingScenario, command.place, path, message);
         finding.suggest(format!("add an example with `scenario: {name}`"));
         if !required {

@@ -11,9 +11,18 @@ pub(super) const MAX_ELEMENTS: usize = 200;
 
 pub(super) fn wrong_type(value: &Node, path: &str, expected: &str, findings: &mut Findings) {
     let name = path.rsplit('.').next().unwrap_or(path);
-    let article = if value.type_name().starts_with('i') { "an" } else { "a" };
-    let message = format!("{name} must be {expected}, not {article} {}", value.type_name());
-    findings.add(Code::InvalidType, value.place, path, message).suggest(format!("write {expected}"));
+    let article = if value.type_name().starts_with('i') {
+        "an"
+    } else {
+        "a"
+    };
+    let message = format!(
+        "{name} must be {expected}, not {article} {}",
+        value.type_name()
+    );
+    findings
+        .add(Code::InvalidType, value.place, path, message)
+        .suggest(format!("write {expected}"));
 }
 
 /// The elements of a list; anything else is reported and counts as empty.
@@ -29,13 +38,20 @@ pub(super) fn list_of<'n>(value: &'n Node, path: &str, findings: &mut Findings) 
 /// Reports a list that has more elements than are checked.
 pub(super) fn check_length(length: usize, value: &Node, path: &str, findings: &mut Findings) {
     if length > MAX_ELEMENTS {
-        let message = format!("{length} elements are more than the {MAX_ELEMENTS} that are accepted");
-        findings.add(Code::InvalidType, value.place, path, message).suggest("split the tool");
+        let message =
+            format!("{length} elements are more than the {MAX_ELEMENTS} that are accepted");
+        findings
+            .add(Code::InvalidType, value.place, path, message)
+            .suggest("split the tool");
     }
 }
 
 /// The mappings in a list, with their paths; anything else is reported.
-pub(super) fn mappings_of<'n>(value: &'n Node, path: &str, findings: &mut Findings) -> Vec<(String, &'n Node)> {
+pub(super) fn mappings_of<'n>(
+    value: &'n Node,
+    path: &str,
+    findings: &mut Findings,
+) -> Vec<(String, &'n Node)> {
     let mut mappings = Vec::new();
     for (at, element) in list_of(value, path, findings).iter().enumerate() {
         let path = format!("{path}[{at}]");
@@ -65,7 +81,12 @@ pub(super) fn require_texts(map: &Node, keys: &[&str], path: &str, findings: &mu
 pub(super) fn missing(map: &Node, key: &str, path: &str, findings: &mut Findings) {
     let place = map.find_entry(key).map_or(map.place, |entry| entry.place);
     findings
-        .add(Code::MissingRequiredField, place, format!("{path}.{key}"), format!("{key} is required"))
+        .add(
+            Code::MissingRequiredField,
+            place,
+            format!("{path}.{key}"),
+            format!("{key} is required"),
+        )
         .suggest(format!("add `{key}:`"));
 }
 
@@ -75,7 +96,12 @@ pub(super) fn report_unknown(map: &Node, known: &[&str], path: &str, findings: &
             let message = format!("`{}` is not a field of {path}", shown(&entry.key));
             let suggestion = similar_or(&entry.key, known, "it is kept and has no effect");
             findings
-                .add(Code::UnknownField, entry.place, format!("{path}.{}", shown(&entry.key)), message)
+                .add(
+                    Code::UnknownField,
+                    entry.place,
+                    format!("{path}.{}", shown(&entry.key)),
+                    message,
+                )
                 .suggest(suggestion);
         }
     }
@@ -87,13 +113,17 @@ pub(super) fn reference(value: &Node, path: &str, helpers: &[&str], findings: &m
     };
     let Some(id) = text.trim().strip_prefix("helpers.") else {
         let message = format!("`{}` does not name a helper", shown(text));
-        findings.add(Code::UnknownReference, value.place, path, message).suggest("write `helpers.<id>`");
+        findings
+            .add(Code::UnknownReference, value.place, path, message)
+            .suggest("write `helpers.<id>`");
         return;
     };
     if !helpers.contains(&id) {
         let message = format!("helper `{}` does not exist", shown(id));
         let suggestion = similar_or(id, helpers, "add it to `executable_knowledge.helpers`");
-        findings.add(Code::UnknownReference, value.place, path, message).suggest(suggestion);
+        findings
+            .add(Code::UnknownReference, value.place, path, message)
+            .suggest(suggestion);
     }
 }
 
@@ -112,6 +142,10 @@ pub(super) fn is_command_name(name: &str) -> bool {
 }
 
 fn is_separated(name: &str, separator: char) -> bool {
-    name.split(separator)
-        .all(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()))
+    name.split(separator).all(|word| {
+        !word.is_empty()
+            && word
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+    })
 }

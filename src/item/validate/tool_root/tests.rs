@@ -5,14 +5,26 @@ use proptest::prelude::*;
 use super::*;
 use crate::item::finding::{Finding, Strength};
 use crate::item::source::SourceFile;
-use crate::item::tool::{Reading, Root, Surroundings, read};
+use crate::item::tool::{Root, ToolLocation, ToolReading, read};
 
 /// The findings of these rules only, without those of reading.
 fn findings(text: &str, strength: Strength) -> Vec<Finding> {
-    let around = Surroundings { folder: None, root: Root::Tools, in_lib: false, extractors: &[] };
+    let around = ToolLocation {
+        folder: None,
+        root: Root::Tools,
+        in_lib: false,
+        extractors: &[],
+    };
     let mut reading = Findings::new(Path::new("tool.yaml"), strength);
-    let source = SourceFile::decode(Path::new("tool.yaml"), text.as_bytes().to_vec(), &mut reading).unwrap();
-    let Reading::Tool(tool) = read(&source, &around, &mut reading) else { panic!("no tool: {reading:#?}") };
+    let source = SourceFile::decode(
+        Path::new("tool.yaml"),
+        text.as_bytes().to_vec(),
+        &mut reading,
+    )
+    .unwrap();
+    let ToolReading::Tool(tool) = read(&source, &around, &mut reading) else {
+        panic!("no tool: {reading:#?}")
+    };
     let mut findings = Findings::new(Path::new("tool.yaml"), strength);
     check(&tool, &mut findings);
     findings.into_vec()
@@ -20,15 +32,31 @@ fn findings(text: &str, strength: Strength) -> Vec<Finding> {
 
 fn lines(findings: &[Finding]) -> Vec<String> {
     let line = |finding: &Finding| {
-        let severity = if finding.severity == Severity::Error { "error" } else { "warning" };
-        let Finding { line, column, code, path, message, .. } = finding;
+        let severity = if finding.severity == Severity::Error {
+            "error"
+        } else {
+            "warning"
+        };
+        let Finding {
+            line,
+            column,
+            code,
+            path,
+            message,
+            ..
+        } = finding;
         format!("{line}:{column} {severity} {code} {path}: {message}")
     };
     findings.iter().map(line).collect()
 }
 
 fn fixture(name: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/tools/tool_root").join(name)).unwrap()
+    std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("fixtures/tools/tool_root")
+            .join(name),
+    )
+    .unwrap()
 }
 
 fn check_fixture(name: &str, strength: Strength) -> Vec<String> {
@@ -81,8 +109,12 @@ fn what_files_in_the_wild_do_is_a_warning() {
 fn strict_makes_errors_of_what_the_specification_demands() {
     let errors = |name: &str| {
         let found = findings(&fixture(name), Strength::Strict);
-        let errors = found.into_iter().filter(|finding| finding.severity == Severity::Error);
-        errors.map(|finding| (finding.line, finding.code)).collect::<Vec<_>>()
+        let errors = found
+            .into_iter()
+            .filter(|finding| finding.severity == Severity::Error);
+        errors
+            .map(|finding| (finding.line, finding.code))
+            .collect::<Vec<_>>()
     };
     assert_eq!(
         errors("clickup.yaml"),
@@ -98,7 +130,10 @@ fn strict_makes_errors_of_what_the_specification_demands() {
             (135, Code::MissingScenario),
         ]
     );
-    assert_eq!(errors("github_cli.yaml"), [(2, Code::UnquotedVersion), (8, Code::UnknownEnumValue)]);
+    assert_eq!(
+        errors("github_cli.yaml"),
+        [(2, Code::UnquotedVersion), (8, Code::UnknownEnumValue)]
+    );
 }
 
 #[test]
@@ -175,7 +210,8 @@ fn a_meta_tool_of_any_spelling_names_a_helper_that_exists() {
         told("combine"),
         ["5:18 error UNKNOWN_REFERENCE config.orchestration: `combine` does not name a helper"]
     );
-    let broken = tool("helpers.combine") + "      function: |\n        const a = 1;\n        require('fs'); return (\n";
+    let broken = tool("helpers.combine")
+        + "      function: |\n        const a = 1;\n        require('fs'); return (\n";
     assert_eq!(
         lines(&findings(&broken, Strength::Lenient)),
         [
@@ -200,27 +236,62 @@ fn sections_that_an_explicit_version_ignores_are_named_and_not_judged() {
 fn the_version_is_what_is_said_or_else_what_is_used() {
     let version = |text: &str| {
         let mut findings = Findings::new(Path::new("tool.yaml"), Strength::Strict);
-        let node = crate::item::yaml::parse(text, crate::item::place::Place::START, &mut findings).unwrap();
+        let node =
+            crate::item::yaml::parse(text, crate::item::position::Position::START, &mut findings)
+                .unwrap();
         let explicit = explicit_version(&node, &mut findings);
-        let codes: Vec<Code> = findings.into_vec().into_iter().map(|finding| finding.code).collect();
+        let codes: Vec<Code> = findings
+            .into_vec()
+            .into_iter()
+            .map(|finding| finding.code)
+            .collect();
         (explicit, detect_version(&node), codes)
     };
-    assert_eq!(version("schema_version: \"1.0\""), (Some(Version::One), Version::One, vec![]));
-    assert_eq!(version("schema_version: '2.0'"), (Some(Version::Two), Version::One, vec![]));
-    assert_eq!(version("schema_version: 2"), (Some(Version::Two), Version::One, vec![Code::UnquotedVersion]));
-    assert_eq!(version("schema_version: 2.00"), (Some(Version::Two), Version::One, vec![Code::UnquotedVersion]));
+    assert_eq!(
+        version("schema_version: \"1.0\""),
+        (Some(ToolRootVersion::One), ToolRootVersion::One, vec![])
+    );
+    assert_eq!(
+        version("schema_version: '2.0'"),
+        (Some(ToolRootVersion::Two), ToolRootVersion::One, vec![])
+    );
+    assert_eq!(
+        version("schema_version: 2"),
+        (
+            Some(ToolRootVersion::Two),
+            ToolRootVersion::One,
+            vec![Code::UnquotedVersion]
+        )
+    );
+    assert_eq!(
+        version("schema_version: 2.00"),
+        (
+            Some(ToolRootVersion::Two),
+            ToolRootVersion::One,
+            vec![Code::UnquotedVersion]
+        )
+    );
     for wrong in ["\"2\"", "2.0abc", "3.0", "1.04", "\"\""] {
         assert_eq!(
             version(&format!("schema_version: {wrong}")),
-            (None, Version::One, vec![Code::InvalidEnumValue]),
+            (None, ToolRootVersion::One, vec![Code::InvalidEnumValue]),
             "{wrong}"
         );
     }
-    assert_eq!(version("schema_version: [2.0]"), (None, Version::One, vec![Code::InvalidType]));
-    assert_eq!(version("executable_knowledge: {}").1, Version::Two);
-    assert_eq!(version("examples: {a: [{scenario: success}]}").1, Version::Two);
-    assert_eq!(version("examples: {a: [{scenario: edge_case}], b: 3}").1, Version::One);
-    assert_eq!(version("anti_patterns: null").1, Version::One);
+    assert_eq!(
+        version("schema_version: [2.0]"),
+        (None, ToolRootVersion::One, vec![Code::InvalidType])
+    );
+    assert_eq!(version("executable_knowledge: {}").1, ToolRootVersion::Two);
+    assert_eq!(
+        version("examples: {a: [{scenario: success}]}").1,
+        ToolRootVersion::Two
+    );
+    assert_eq!(
+        version("examples: {a: [{scenario: edge_case}], b: 3}").1,
+        ToolRootVersion::One
+    );
+    assert_eq!(version("anti_patterns: null").1, ToolRootVersion::One);
 }
 
 #[test]
@@ -232,7 +303,10 @@ fn a_section_of_the_wrong_type_is_reported_once() {
         ("examples", "tool.examples"),
     ] {
         let found = findings(&with(&format!("  {section}: text\n")), Strength::Lenient);
-        let found: Vec<_> = found.iter().map(|finding| (finding.code, finding.line, finding.path.as_str())).collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|finding| (finding.code, finding.line, finding.path.as_str()))
+            .collect();
         assert_eq!(found, [(Code::InvalidType, 8, path)]);
     }
 }
@@ -244,12 +318,24 @@ fn mistakes_in_functions_are_found_at_their_line() {
             "  executable_knowledge:\n    helpers:\n      - id: h\n        language: javascript\n        runtime: isolated_vm\n        function: {style}{code}"
         );
         let found = findings(&with(&text), Strength::Lenient);
-        found.iter().map(|finding| (finding.code, finding.line, finding.column)).collect::<Vec<_>>()
+        found
+            .iter()
+            .map(|finding| (finding.code, finding.line, finding.column))
+            .collect::<Vec<_>>()
     };
     let syntax = Code::InvalidFunctionSyntax;
-    assert_eq!(function("|\n", "          let a;\n          let = = 2;\n"), [(syntax, 15, 17)]);
-    assert_eq!(function("|  # note\n", "\n\n          let = = 2;\n"), [(syntax, 16, 17)]);
-    assert_eq!(function("|-\n", "          ok();\n            require('x');\n"), [(Code::ForbiddenCall, 15, 13)]);
+    assert_eq!(
+        function("|\n", "          let a;\n          let = = 2;\n"),
+        [(syntax, 15, 17)]
+    );
+    assert_eq!(
+        function("|  # note\n", "\n\n          let = = 2;\n"),
+        [(syntax, 16, 17)]
+    );
+    assert_eq!(
+        function("|-\n", "          ok();\n            require('x');\n"),
+        [(Code::ForbiddenCall, 15, 13)]
+    );
     assert_eq!(function("", "\"let a;\\nlet = = 2\"\n"), [(syntax, 13, 19)]);
     assert_eq!(function("|\n", "\n"), [(Code::MissingRequiredField, 13, 9)]);
 }
@@ -257,10 +343,25 @@ fn mistakes_in_functions_are_found_at_their_line() {
 #[test]
 fn detections_that_can_be_evaluated() {
     use super::complexity::is_checkable;
-    for good in ["event field exists", "webhook_id field", "data.items[0] field exists", "$.a.b", "$['x']", "$"] {
+    for good in [
+        "event field exists",
+        "webhook_id field",
+        "data.items[0] field exists",
+        "$.a.b",
+        "$['x']",
+        "$",
+    ] {
         assert!(is_checkable(good), "{good}");
     }
-    for bad in ["field exists", "exists", "the event is there", "two words field exists", "$100", "", "field"] {
+    for bad in [
+        "field exists",
+        "exists",
+        "the event is there",
+        "two words field exists",
+        "$100",
+        "",
+        "field",
+    ] {
         assert!(!is_checkable(bad), "{bad}");
     }
 }
@@ -268,10 +369,15 @@ fn detections_that_can_be_evaluated() {
 #[test]
 fn a_hostile_tool_is_answered() {
     let helper = |code: &str| {
-        format!("      - id: h\n        language: javascript\n        runtime: isolated_vm\n        function: {code}\n")
+        format!(
+            "      - id: h\n        language: javascript\n        runtime: isolated_vm\n        function: {code}\n"
+        )
     };
     let many = |code: &str| {
-        let helpers: String = (0..).map(|_| helper(code)).take(250_000 / helper(code).len()).collect();
+        let helpers: String = (0..)
+            .map(|_| helper(code))
+            .take(250_000 / helper(code).len())
+            .collect();
         with(&format!("  executable_knowledge:\n    helpers:\n{helpers}"))
     };
     let cases = [
@@ -282,8 +388,17 @@ fn a_hostile_tool_is_answered() {
         many("'/[\\p{L}--\\p{Lu}]/v;('"),
         many(&format!("'/{}/u;('", "[\\p{L}\\P{Lu}]".repeat(7))),
         many(&format!("'{}'", "require(1);".repeat(1_000))),
-        with(&format!("  executable_knowledge:\n    helpers: [{}]\n", "1,".repeat(30_000))),
-        with(&format!("  examples: {{{}}}\n", (0..10_000).map(|n| format!("a{n}: 1")).collect::<Vec<_>>().join(","))),
+        with(&format!(
+            "  executable_knowledge:\n    helpers: [{}]\n",
+            "1,".repeat(30_000)
+        )),
+        with(&format!(
+            "  examples: {{{}}}\n",
+            (0..10_000)
+                .map(|n| format!("a{n}: 1"))
+                .collect::<Vec<_>>()
+                .join(",")
+        )),
         with(&format!("  anti_patterns: [{}]\n", "{},".repeat(20_000))),
     ];
     for text in cases {
@@ -344,7 +459,10 @@ fn value() -> impl Strategy<Value = serde_json::Value> {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
             prop::collection::vec((key.clone(), inner), 0..6).prop_map(|pairs| Value::Object(
-                pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+                pairs
+                    .into_iter()
+                    .map(|(key, value)| (key.to_owned(), value))
+                    .collect()
             )),
         ]
     })

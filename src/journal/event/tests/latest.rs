@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Event, RUN, snapshot};
+use super::{Event, RUN, approver_sample, snapshot};
 use crate::journal;
 
 /// One event for each variant or field that the older samples leave out.
@@ -18,7 +18,10 @@ pub(in crate::journal) fn latest_samples() -> Vec<Event> {
     let mut events = run_samples();
     events.extend(kind_samples());
     events.extend(step_samples());
-    events.into_iter().map(|event| serde_json::from_value(event).unwrap()).collect()
+    events
+        .into_iter()
+        .map(|event| serde_json::from_value(event).unwrap())
+        .collect()
 }
 
 fn id(digit: u8) -> String {
@@ -52,7 +55,7 @@ fn whole_snapshot() -> Value {
     let mut value = serde_json::to_value(snapshot()).unwrap();
     value["announced"] = json!(["soon.txt"]);
     value["left_out"] = json!([
-        {"path": "big.bin", "reason": "too_large", "size": 20_000_000, "modified": 7},
+        {"path": "big.bin", "held": true, "reason": "too_large", "size": 20_000_000, "modified": 7},
         {"path": "vendored", "reason": "nested_repository"},
         {"path": "pipe", "reason": "special_file"},
         {"path": "local.cfg", "reason": "overlooked"},
@@ -63,7 +66,8 @@ fn whole_snapshot() -> Value {
 
 /// Events about the run as a whole.
 fn run_samples() -> Vec<Value> {
-    let changed = json!({"kind": "tool", "id": "greet", "before": "11".repeat(32), "after": "22".repeat(32)});
+    let changed =
+        json!({"kind": "tool", "id": "greet", "before": "11".repeat(32), "after": "22".repeat(32)});
     let restart = json!({
         "ended": "failed", "depth": 2, "within": "release", "step": "build", "element": 1, "passed_over": ["lint"],
         "skip": true, "result": {"done": true},
@@ -77,6 +81,7 @@ fn run_samples() -> Vec<Value> {
             "type": "run_started", "name": "release", "command": ["run", "release"], "mode": "explicit",
             "directive": "release@1.0.0", "root": "/work", "worktree": "review", "pinned": "33".repeat(32), "beside": step_id(2),
             "steps": ["build", "publish"], "atomic": true, "order": 7,
+            "repository": {"id": RUN, "device": 1, "inode": 2, "git_dir": "/project/.git"},
         }),
         json!({"type": "tool_started", "step": 3, "pid": 42, "started": 7, "boot": "b", "supervised": true}),
         json!({"type": "repinned", "pinned": "44".repeat(32), "frames": ["55".repeat(32)], "changed": [changed]}),
@@ -108,14 +113,14 @@ fn kind_samples() -> Vec<Value> {
     let call = json!({
         "chain": ["greet@1.0.0", "bash_runtime@1.0.0"], "command": "loudly", "parameters": {"who": "Ada"},
         "permissions": [{"need": "<execute/>", "granted_by": "release", "enforcement": "kernel"}],
-        "isolation": "standard", "degraded": "no landlock",
+        "isolation": "standard", "degraded": "no landlock", "raised": "`isolation.minimum` is `standard`",
         "authors": [{"file": ".ai/tools/greet/tool.yaml", "name": "ada", "fingerprint": "SHA256:abc"}],
         "external": true, "repeatable": true,
     });
     let mut tool = call;
     tool["type"] = "tool".into();
     let kinds = [
-        json!({"type": "command", "argv": ["make"], "on_failure": "rollback"}),
+        json!({"type": "command", "argv": ["make"], "on_failure": "rollback", "isolation": "sandboxed"}),
         tool,
         json!({"type": "undo", "of": step_id(3), "also": [step_id(2)], "commit": id(5)}),
         json!({"type": "redo", "of": step_id(4), "commit": id(5)}),
@@ -162,7 +167,7 @@ fn step_samples() -> Vec<Value> {
         json!({"type": "changes_found", "step": step, "after": whole_snapshot(), "delta": delta(),
             "outside": ["elsewhere.txt"]}),
         json!({"type": "remainder_found", "step": step, "dropped": [step_id(1)], "edits": ["notes.md"]}),
-        json!({"type": "approved", "step": step, "tree": id(7), "edits": ["notes.md"]}),
+        json!({"type": "approved", "step": step, "tree": id(7), "edits": ["notes.md"], "approver": approver_sample()}),
         json!({"type": "hand_committed", "step": step, "commits": [{"commit": id(5), "by": "somebody"}]}),
         json!({"type": "decided", "step": step, "decision": {
             "type": "commit", "target": "refs/heads/main", "old": id(3), "new": id(6), "tree": id(7),
@@ -188,15 +193,31 @@ fn variants(source: &str, name: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut variants = BTreeMap::<String, BTreeSet<String>>::new();
     let mut current = String::new();
     for line in body.lines() {
-        let field = line.strip_prefix("        ").and_then(|rest| rest.split_once(": ")).map(|(field, _)| field);
-        if let Some(rest) = line.strip_prefix("    ").filter(|rest| rest.starts_with(char::is_uppercase)) {
+        let field = line
+            .strip_prefix("        ")
+            .and_then(|rest| rest.split_once(": "))
+            .map(|(field, _)| field);
+        if let Some(rest) = line
+            .strip_prefix("    ")
+            .filter(|rest| rest.starts_with(char::is_uppercase))
+        {
             current = snake_case(&rest[..rest.find([' ', '(', ',']).unwrap()]);
-            let inline = rest.split_once(" { ").and_then(|(_, fields)| fields.strip_suffix(" },")).unwrap_or_default();
-            let names = inline.split(", ").filter_map(|field| field.split_once(": ")).map(|(name, _)| name.to_owned());
+            let inline = rest
+                .split_once(" { ")
+                .and_then(|(_, fields)| fields.strip_suffix(" },"))
+                .unwrap_or_default();
+            let names = inline
+                .split(", ")
+                .filter_map(|field| field.split_once(": "))
+                .map(|(name, _)| name.to_owned());
             variants.entry(current.clone()).or_default().extend(names);
         } else {
-            let field = field.filter(|field| field.chars().all(|it| it.is_ascii_lowercase() || it == '_'));
-            variants.entry(current.clone()).or_default().extend(field.map(str::to_owned));
+            let field =
+                field.filter(|field| field.chars().all(|it| it.is_ascii_lowercase() || it == '_'));
+            variants
+                .entry(current.clone())
+                .or_default()
+                .extend(field.map(str::to_owned));
         }
     }
     variants.remove("unknown");
@@ -217,8 +238,13 @@ fn snake_case(name: &str) -> String {
 
 /// The public fields of all types that a file declares.
 fn fields(source: &str) -> BTreeSet<String> {
-    let declared = source.lines().filter_map(|line| line.strip_prefix("    pub ")?.split_once(": "));
-    declared.map(|(field, _)| field.to_owned()).filter(|field| !field.contains(' ')).collect()
+    let declared = source
+        .lines()
+        .filter_map(|line| line.strip_prefix("    pub ")?.split_once(": "));
+    declared
+        .map(|(field, _)| field.to_owned())
+        .filter(|field| !field.contains(' '))
+        .collect()
 }
 
 /// All objects inside a value.
@@ -237,7 +263,10 @@ fn objects<'v>(value: &'v Value, found: &mut Vec<&'v serde_json::Map<String, Val
 fn the_fixture_has_every_event_with_every_field() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/journal/v2.jsonl");
     let records = journal::read(&path).unwrap().records;
-    let events: Vec<Value> = records.iter().map(|record| serde_json::to_value(&record.event).unwrap()).collect();
+    let events: Vec<Value> = records
+        .iter()
+        .map(|record| serde_json::to_value(&record.event).unwrap())
+        .collect();
     let mut all = Vec::new();
     for event in &events {
         objects(event, &mut all);
@@ -248,22 +277,30 @@ fn the_fixture_has_every_event_with_every_field() {
         (event, "Event", "type"),
         (event, "Decision", "type"),
         (kind, "StepKind", "type"),
-        (include_str!("../course.rs"), "Wait", "for"),
+        (include_str!("../control_flow.rs"), "Wait", "for"),
     ] {
         for (variant, fields) in variants(source, name) {
-            let of_variant: Vec<_> =
-                all.iter().filter(|object| object.get(tag).and_then(Value::as_str) == Some(&variant)).collect();
+            let of_variant: Vec<_> = all
+                .iter()
+                .filter(|object| object.get(tag).and_then(Value::as_str) == Some(&variant))
+                .collect();
             if of_variant.is_empty() {
                 missing.push(format!("{name} {variant}"));
             }
-            let is_absent = |field: &&String| !of_variant.iter().any(|object| object.contains_key(*field));
-            missing.extend(fields.iter().filter(is_absent).map(|field| format!("{name} {variant}.{field}")));
+            let is_absent =
+                |field: &&String| !of_variant.iter().any(|object| object.contains_key(*field));
+            missing.extend(
+                fields
+                    .iter()
+                    .filter(is_absent)
+                    .map(|field| format!("{name} {variant}.{field}")),
+            );
         }
     }
     for source in [
         include_str!("../call.rs"),
         include_str!("../commits.rs"),
-        include_str!("../course.rs"),
+        include_str!("../control_flow.rs"),
         include_str!("../../summary.rs"),
         include_str!("../../../checkpoint/snapshot.rs"),
         include_str!("../../../checkpoint/delta.rs"),
@@ -271,7 +308,15 @@ fn the_fixture_has_every_event_with_every_field() {
     ] {
         let flattened = ["reason"];
         let known = |field: &String| all.iter().any(|object| object.contains_key(field));
-        missing.extend(fields(source).into_iter().filter(|field| !known(field) && !flattened.contains(&&**field)));
+        missing.extend(
+            fields(source)
+                .into_iter()
+                .filter(|field| !known(field) && !flattened.contains(&&**field)),
+        );
     }
-    assert_eq!(missing, Vec::<String>::new(), "add them to `latest_samples` and write the fixture anew");
+    assert_eq!(
+        missing,
+        Vec::<String>::new(),
+        "add them to `latest_samples` and write the fixture anew"
+    );
 }

@@ -1,4 +1,4 @@
-//! Where a run stands follows from its events, and from any beginning of them.
+//! The state of a run follows from its events, and from any prefix of them.
 
 use std::path::Path;
 
@@ -27,20 +27,46 @@ fn fresh(run: RunId) -> RunState {
 
 fn entered(name: &str) -> Event {
     let (name, directive, content) = (name.to_owned(), "d@1.0.0".to_owned(), "c".to_owned());
-    Event::DirectiveStarted { name, directive, content, inputs: Map::new(), hook: None }
+    Event::DirectiveStarted {
+        name,
+        directive,
+        content,
+        inputs: Map::new(),
+        hook: None,
+    }
 }
 
 fn begun(step: u32, name: &str) -> Event {
-    let kind = StepKind::Prose { instruction: "i".to_owned() };
-    Event::StepStarted { step, name: name.to_owned(), kind, tool: None, before: None, writes: Vec::new(), order: None }
+    let kind = StepKind::Prose {
+        instruction: "i".to_owned(),
+    };
+    Event::StepStarted {
+        step,
+        name: name.to_owned(),
+        kind,
+        tool: None,
+        before: None,
+        writes: Vec::new(),
+        order: None,
+    }
 }
 
 fn answered(step: u32, result: Value) -> Event {
-    Event::Answered { step, result, error: None, paths: Vec::new() }
+    Event::Answered {
+        step,
+        result,
+        error: None,
+        paths: Vec::new(),
+        approver: None,
+    }
 }
 
 fn ended(step: u32, status: StepStatus) -> Event {
-    Event::StepFinished { step, status, error: None }
+    Event::StepFinished {
+        step,
+        status,
+        error: None,
+    }
 }
 
 fn waits(run: RunId) -> Event {
@@ -59,7 +85,11 @@ fn waits(run: RunId) -> Event {
 }
 
 fn resolved(then: Resolution) -> Event {
-    Event::Resolved { name: "each[1]".to_owned(), then, error: None }
+    Event::Resolved {
+        name: "each[1]".to_owned(),
+        then,
+        error: None,
+    }
 }
 
 fn events(run: RunId) -> Vec<Event> {
@@ -69,13 +99,21 @@ fn events(run: RunId) -> Vec<Event> {
         outputs: Map::new(),
         error: None,
     };
-    let cut = |died| Event::Recovered { step: Some(3), found: "f".to_owned(), did: "d".to_owned(), died };
+    let cut = |died| Event::Recovered {
+        step: Some(3),
+        found: "f".to_owned(),
+        did: "d".to_owned(),
+        died,
+    };
     vec![
         entered(""),
         begun(1, "a"),
         answered(1, json!({"list": [1, 2]})),
         ended(1, StepStatus::Succeeded),
-        Event::LoopStarted { name: "each".to_owned(), elements: vec![json!(1), json!(2)] },
+        Event::LoopStarted {
+            name: "each".to_owned(),
+            elements: vec![json!(1), json!(2)],
+        },
         begun(2, "each[0]"),
         answered(2, json!("x")),
         ended(2, StepStatus::Succeeded),
@@ -83,7 +121,10 @@ fn events(run: RunId) -> Vec<Event> {
         ended(3, StepStatus::CutOff),
         cut(Some(at(9))),
         waits(run),
-        Event::RunResumed { with: String::new(), restart: None },
+        Event::RunResumed {
+            with: String::new(),
+            restart: None,
+        },
         begun(4, "each[1]"),
         ended(4, StepStatus::Failed),
         resolved(Resolution::Retry),
@@ -94,7 +135,10 @@ fn events(run: RunId) -> Vec<Event> {
         begun(6, "sub/a"),
         answered(6, json!({"list": []})),
         ended(6, StepStatus::Succeeded),
-        Event::LoopStarted { name: "sub/each".to_owned(), elements: Vec::new() },
+        Event::LoopStarted {
+            name: "sub/each".to_owned(),
+            elements: Vec::new(),
+        },
         finished("sub"),
     ]
 }
@@ -122,7 +166,7 @@ fn a_run_stands_where_its_events_say() {
     assert_eq!((state.frames.len(), frame.at), (1, 3));
     assert_eq!(frame.results["each"], json!(["x", {"error": null}]));
     assert!(state.open.is_none() && state.aborted.is_none());
-    // The step that was cut off does not count.
+    // The interrupted step does not count.
     assert_eq!((state.cost.steps, state.cost.spawns), (5, 1));
 }
 
@@ -130,7 +174,7 @@ fn a_run_stands_where_its_events_say() {
 fn the_time_between_a_death_and_a_resumption_does_not_count() {
     let (run, events) = (run(), events(run()));
     let state = folded(run, events.iter().enumerate());
-    // It died at second 9 and was taken up at second 12.
+    // It died at second 9 and was resumed at second 12.
     let (running, waited) = (state.cost_at(at(20)).seconds, state.waited);
     assert!((waited - 3.0).abs() < 1e-6, "{waited}");
     let began = seconds_between(run.started(), at(20));
@@ -144,9 +188,18 @@ fn any_beginning_and_any_part_of_a_run_can_be_taken_in() {
         let one = folded(run, events.iter().enumerate().take(length));
         let other = folded(run, events.iter().enumerate().take(length));
         assert_eq!(format!("{one:?}"), format!("{other:?}"), "{length}");
-        // Whatever is missing or repeated in between, nothing panics.
+        // Missing or repeated events must not panic.
         folded(run, events.iter().enumerate().skip(length));
-        folded(run, events.iter().enumerate().filter(|(place, _)| *place != length));
-        folded(run, events.iter().chain(events.iter().skip(length)).enumerate());
+        folded(
+            run,
+            events
+                .iter()
+                .enumerate()
+                .filter(|(place, _)| *place != length),
+        );
+        folded(
+            run,
+            events.iter().chain(events.iter().skip(length)).enumerate(),
+        );
     }
 }

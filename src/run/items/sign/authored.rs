@@ -1,8 +1,8 @@
-//! The signature of a person beside the stamp of an item.
+//! Adds a person's signature to the stamp of an item.
 //!
-//! A person at the terminal says with which key; no directive and no agent can. Everything that is to be
-//! signed is signed by one `ssh-keygen` before a run begins, so that a locked key holds up nobody; what has
-//! changed until it is written is refused.
+//! Only a person at the terminal can choose the key; directives and agents cannot. One `ssh-keygen`
+//! signs everything before the run begins, so that a locked key does not block other runs. Items
+//! that change before they are written are refused.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::run::error::RunError;
 use crate::run::items::{ItemAnswer, ItemEffect, ItemStepError, Write};
 use crate::run::trust::{self, Trust, TrustError};
 
-/// Signatures by the text that they are of.
+/// Signatures by the text that they sign.
 pub(in crate::run::items) type Signatures = BTreeMap<String, String>;
 
 /// Signs everything that a plan stamps or finds stamped.
@@ -29,7 +29,9 @@ pub(in crate::run::items) fn make(
     effect: &ItemEffect,
     talk: &mut Talk<'_>,
 ) -> Result<Signatures, RunError> {
-    let ItemAnswer::Sign(answer) = &effect.answer else { return Ok(Signatures::new()) };
+    let ItemAnswer::Sign(answer) = &effect.answer else {
+        return Ok(Signatures::new());
+    };
     let keygen = trust::keygen(ctx)?;
     let key = key_file(ctx, key);
     let public = public_half(&key);
@@ -47,16 +49,26 @@ pub(in crate::run::items) fn make(
     }
     if !missing.is_empty() {
         let made = keygen.sign(&key, &missing, talk)?;
-        let by = made.first().and_then(|signature| AuthorSignature::parse(signature)).map(|made| made.key);
+        let by = made
+            .first()
+            .and_then(|signature| AuthorSignature::parse(signature))
+            .map(|made| made.key);
         refuse_revoked(ctx, by.as_ref())?;
         signatures.extend(missing.into_iter().zip(made));
     }
     Ok(signatures)
 }
 
-/// Says of a plan what the key would sign; nothing is signed, so that a locked one is not asked for its passphrase.
-pub(in crate::run::items) fn foresee(ctx: &Context, key: &Path, effect: &mut ItemEffect) -> Result<(), RunError> {
-    let ItemAnswer::Sign(answer) = &mut effect.answer else { return Ok(()) };
+/// Adds to a plan what the key would sign. Signs nothing, so that a locked key asks for no
+/// passphrase.
+pub(in crate::run::items) fn foresee(
+    ctx: &Context,
+    key: &Path,
+    effect: &mut ItemEffect,
+) -> Result<(), RunError> {
+    let ItemAnswer::Sign(answer) = &mut effect.answer else {
+        return Ok(());
+    };
     let keygen = trust::keygen(ctx)?;
     let key = key_file(ctx, key);
     ssh::check_key(&key)?;
@@ -66,7 +78,11 @@ pub(in crate::run::items) fn foresee(ctx: &Context, key: &Path, effect: &mut Ite
     for item in std::mem::take(&mut answer.unchanged) {
         let text = statement(item.item_type, &item.name, &item.hash);
         let is_kept = kept(ctx, &keygen, &item, &text, public.as_ref())?.is_some();
-        if is_kept { kept_ones.push(item) } else { others.push(item) }
+        if is_kept {
+            kept_ones.push(item);
+        } else {
+            others.push(item);
+        }
     }
     let author = public.map(|key| key.fingerprint());
     for item in others.iter_mut().chain(&mut kept_ones) {
@@ -74,7 +90,7 @@ pub(in crate::run::items) fn foresee(ctx: &Context, key: &Path, effect: &mut Ite
         item.earlier_signature = None;
     }
     (answer.signed, answer.unchanged) = (others, kept_ones);
-    answer.tell();
+    answer.update_summary();
     Ok(())
 }
 
@@ -84,29 +100,47 @@ pub(in crate::run::items) fn add(
     effect: &mut ItemEffect,
     signatures: &Signatures,
 ) -> Result<(), ItemStepError> {
-    let ItemAnswer::Sign(answer) = &mut effect.answer else { return Ok(()) };
+    let ItemAnswer::Sign(answer) = &mut effect.answer else {
+        return Ok(());
+    };
     for item in answer.signed.iter_mut().chain(&mut answer.unchanged) {
         let text = statement(item.item_type, &item.name, &item.hash);
         let changed = || ItemStepError::NotSignable {
             name: item.name.clone(),
-            reason: "it was changed while it was being signed".to_owned(),
+            reason: "it changed while it was being signed".to_owned(),
             hint: Some("look at what changed, then sign it again".into()),
         };
         let signature = signatures.get(&text).ok_or_else(changed)?;
         item.author = AuthorSignature::parse(signature).map(|made| made.key.fingerprint());
         item.earlier_signature = None;
-        if signature_beside(&file_of(ctx, item)).ok().flatten().as_deref() != Some(signature) {
-            effect.writes.push(Write::text(item.home, author_file(&item.place), signature.clone()));
+        if signature_beside(&file_of(ctx, item))
+            .ok()
+            .flatten()
+            .as_deref()
+            != Some(signature)
+        {
+            effect.writes.push(Write::text(
+                item.home,
+                author_file(&item.place),
+                signature.clone(),
+            ));
         }
     }
-    let is_written = |item: &SignedItem| effect.writes.iter().any(|write| write.path == author_file(&item.place));
-    let Signed { signed, unchanged, .. } = answer;
+    let is_written = |item: &SignedItem| {
+        effect
+            .writes
+            .iter()
+            .any(|write| write.path == author_file(&item.place))
+    };
+    let Signed {
+        signed, unchanged, ..
+    } = answer;
     signed.extend(unchanged.extract_if(.., |item| is_written(item)));
-    answer.tell();
+    answer.update_summary();
     Ok(())
 }
 
-/// The signature beside an item, if this key has made it of this text.
+/// The signature beside an item, if this key made it for this text.
 fn kept(
     ctx: &Context,
     keygen: &Keygen,
@@ -114,26 +148,37 @@ fn kept(
     text: &str,
     public: Option<&PublicKey>,
 ) -> Result<Option<String>, RunError> {
-    let Ok(Some(signature)) = signature_beside(&file_of(ctx, item)) else { return Ok(None) };
+    let Ok(Some(signature)) = signature_beside(&file_of(ctx, item)) else {
+        return Ok(None);
+    };
     let is_ours = AuthorSignature::parse(&signature).is_some_and(|made| Some(&made.key) == public);
-    Ok(if is_ours && keygen.holds(&signature, text)? { Some(signature) } else { None })
+    Ok(if is_ours && keygen.holds(&signature, text)? {
+        Some(signature)
+    } else {
+        None
+    })
 }
 
 fn file_of(ctx: &Context, item: &SignedItem) -> PathBuf {
-    super::top(ctx, item.home).unwrap_or(&ctx.root).join(&item.place)
+    super::top(ctx, item.home)
+        .unwrap_or(&ctx.root)
+        .join(&item.place)
 }
 
-/// Refuses a key that the user has revoked: nobody who knows that would count its signature.
+/// Refuses a key that the user has revoked, because its signatures are not valid.
 fn refuse_revoked(ctx: &Context, key: Option<&PublicKey>) -> Result<(), TrustError> {
     let trust = Trust::of(ctx)?;
     let revoked = trust.revoked()?;
     match key.filter(|key| revoked.as_ref().is_some_and(|revoked| revoked.has(key))) {
-        Some(key) => Err(TrustError::Revoked { fingerprint: key.fingerprint(), file: trust.revoked }),
+        Some(key) => Err(TrustError::Revoked {
+            fingerprint: key.fingerprint(),
+            file: trust.revoked,
+        }),
         None => Ok(()),
     }
 }
 
-/// The file of a key, as it was typed.
+/// The path of a key file as typed.
 fn key_file(ctx: &Context, key: &Path) -> PathBuf {
     match (key.strip_prefix("~"), &ctx.home) {
         (Ok(inside), Some(home)) => home.join(inside),
@@ -141,13 +186,15 @@ fn key_file(ctx: &Context, key: &Path) -> PathBuf {
     }
 }
 
-/// The public half of a key, where it lies beside it.
+/// The public key beside a private key, if there is one.
 fn public_half(key: &Path) -> Option<PublicKey> {
     let mut beside = key.as_os_str().to_owned();
     beside.push(".pub");
     let read = |file: &Path| {
         let bytes = read_bytes(file, MAX_DOCUMENT).ok()?;
-        public_key(&String::from_utf8_lossy(&bytes)).ok().map(|(key, _)| key)
+        public_key(&String::from_utf8_lossy(&bytes))
+            .ok()
+            .map(|(key, _)| key)
     };
     read(key).or_else(|| read(Path::new(&beside)))
 }

@@ -1,7 +1,6 @@
-//! `piton sign --check`: what the stamps and signatures of items are worth, without writing anything.
+//! `piton sign --check`: verifies the stamps and signatures of items; writes nothing.
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
 
 use super::{selection, shown};
 use crate::config::SignatureRequirement;
@@ -10,73 +9,54 @@ use crate::item::finding::Strength;
 use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::validate;
-use crate::problem::{Call, Explain, Hint, hint};
+use crate::problem::{Explain, Hint, HintCall, hint};
 use crate::run::author::{self, AuthorError, Authors, Authorship};
 use crate::run::error::RunError;
-use crate::run::items::parameters::Given;
-use crate::run::items::{ItemStepError, Verb};
+use crate::run::items::{ItemStepError, SignItems};
 
-/// What was found.
+/// The result of the check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Checked {
-    /// Whether everything is as it must be.
+pub struct SignatureReport {
+    /// Whether all items are valid.
     pub valid: bool,
-    /// Each item.
     pub items: Vec<CheckedItem>,
-    /// How many of each, in words.
+    /// A summary with counts.
     pub message: String,
 }
 
-/// What the stamp and the signature of an item are worth.
+/// The result for one item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckedItem {
     /// Its id, or the name of its file.
     pub name: String,
-    /// What it is.
     pub item_type: ItemKind,
-    /// Whose it is.
     pub source: Layer,
-    /// Its file.
     pub path: String,
-    /// What its stamp says; none when it cannot be read as an item.
+    /// The state of its stamp; `None` if it cannot be read as an item.
     pub signature: Option<Integrity>,
-    /// What the signature of an author is worth, where there is one or one is needed.
+    /// The verdict on the author's signature, if there is one or one is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<Authorship>,
-    /// Whether it is as it must be.
     pub valid: bool,
-    /// What is wrong, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// What to do about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<Hint>,
 }
 
-/// Which items are to be checked.
-#[derive(Clone, Debug)]
-pub struct CheckRequest {
-    /// Ids, paths and patterns; everything without any.
-    pub patterns: Vec<String>,
-    /// Only of this kind.
-    pub kind: Option<ItemKind>,
-    /// Whose they are.
-    pub source: Layer,
-}
-
-/// Checks stamps and signatures. Nothing is written.
-pub fn check_signatures(ctx: &Context, request: &CheckRequest) -> Result<Checked, RunError> {
+/// Checks stamps and signatures of the named items, or of all; writes nothing.
+pub fn check_signatures(ctx: &Context, request: &SignItems) -> Result<SignatureReport, RunError> {
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-    let mut parameters = Map::new();
-    if let Some(kind) = request.kind {
-        parameters.insert("item_type".to_owned(), json!(kind));
+    let mut wanted = request.clone();
+    if request.item_id.is_empty() {
+        wanted.item_id.push("*".to_owned());
     }
-    let given = Given::new(ctx, Verb::Sign, &parameters)?;
-    let everything = [String::from("*")];
-    let wanted = if request.patterns.is_empty() { everything.as_slice() } else { &request.patterns };
-    let selection = match selection::select(ctx, &store, &given, request.source, wanted) {
-        // A project without items has nothing that could be wrong.
-        Err(ItemStepError::NothingMatches { .. }) if request.patterns.is_empty() => selection::Selection::default(),
+    let selection = match selection::select(ctx, &store, &wanted) {
+        // A project without items is valid.
+        Err(ItemStepError::NothingMatches { .. }) if request.item_id.is_empty() => {
+            selection::SignSelection::default()
+        }
         other => other?,
     };
     let required = ctx.config.signature_requirement();
@@ -93,14 +73,16 @@ pub fn check_signatures(ctx: &Context, request: &CheckRequest) -> Result<Checked
         } else {
             None
         };
-        let gap = (required != SignatureRequirement::None).then(|| author::gap(ctx, item)).flatten();
+        let gap = (required != SignatureRequirement::None)
+            .then(|| author::gap(ctx, item))
+            .flatten();
         items.push(judged(&store, item, author, gap, required));
     }
     for broken in selection.broken {
         items.push(CheckedItem {
             name: broken.name,
             item_type: broken.item_type,
-            source: request.source,
+            source: request.source.layer(),
             path: broken.path,
             signature: None,
             author: None,
@@ -110,7 +92,11 @@ pub fn check_signatures(ctx: &Context, request: &CheckRequest) -> Result<Checked
         });
     }
     let valid = items.iter().all(|item| item.valid);
-    Ok(Checked { valid, message: message(&items), items })
+    Ok(SignatureReport {
+        valid,
+        message: message(&items),
+        items,
+    })
 }
 
 fn judged(
@@ -121,10 +107,15 @@ fn judged(
     required: SignatureRequirement,
 ) -> CheckedItem {
     let needs_stamp = required >= SignatureRequirement::Integrity;
-    // Signing with a key is for a person; a stamp is a call that agents have as well.
+    // Only a person signs with a key; agents can stamp.
     let sign = |before: &str| match required {
-        SignatureRequirement::Author => format!("{before}, then `piton sign --key KEY {}`", item.id).into(),
-        _ => hint![format!("{before}, then "), Call::Sign(Some(item.id.to_string()))],
+        SignatureRequirement::Author => {
+            format!("{before}, then `piton sign --key KEY {}`", item.id).into()
+        }
+        _ => hint![
+            format!("{before}, then "),
+            HintCall::Sign(Some(item.id.to_string()))
+        ],
     };
     let again = || Some(sign("look at what changed"));
     let (mut valid, mut problem, mut suggestion) = match &item.integrity {
@@ -135,17 +126,30 @@ fn judged(
         Integrity::Invalid { reason, .. } => (false, Some((*reason).to_owned()), again()),
     };
     let is_stamped = matches!(item.integrity, Integrity::Valid { .. });
-    if let Some(author) = author.as_ref().filter(|author| is_stamped && !author.is_valid()) {
-        let is_wrong =
-            matches!(author, Authorship::OtherContent { .. } | Authorship::Revoked { .. } | Authorship::Invalid { .. });
+    if let Some(author) = author
+        .as_ref()
+        .filter(|author| is_stamped && !author.is_valid())
+    {
+        let is_wrong = matches!(
+            author,
+            Authorship::OtherContent { .. }
+                | Authorship::Revoked { .. }
+                | Authorship::Invalid { .. }
+        );
         valid = !is_wrong && required < SignatureRequirement::Author;
         problem = Some(author.reason());
         suggestion = author.hint();
     }
-    if let Some(script) = validate::uncovered_script(item).filter(|_| is_stamped && problem.is_none()) {
+    if let Some(script) =
+        validate::uncovered_script(item).filter(|_| is_stamped && problem.is_none())
+    {
         valid = !needs_stamp;
-        problem = Some(format!("`{}` is not covered by its stamp", shown(&store.roots().display(&script))));
-        suggestion = Some("put both into a folder of their own, with the manifest as `tool.yaml`".into());
+        problem = Some(format!(
+            "`{}` is not covered by its stamp",
+            shown(&store.roots().display(&script))
+        ));
+        suggestion =
+            Some("put both into a folder of their own, with the manifest as `tool.yaml`".into());
     }
     if let Some(gap) = gap.filter(|_| is_stamped && problem.is_none()) {
         valid = false;
@@ -173,19 +177,28 @@ fn message(items: &[CheckedItem]) -> String {
     let stamp = |item: &CheckedItem, word: &str| item.state() == word;
     let parts = [
         (count(&|item| stamp(item, "valid")), "valid"),
-        (count(&|item| item.author.as_ref().is_some_and(Authorship::is_valid)), "signed by somebody you trust"),
+        (
+            count(&|item| item.author.as_ref().is_some_and(Authorship::is_valid)),
+            "signed by a trusted author",
+        ),
         (count(&|item| stamp(item, "unsigned")), "unsigned"),
-        (count(&|item| stamp(item, "foreign")), "with a stamp of another kind"),
+        (
+            count(&|item| stamp(item, "foreign")),
+            "with a stamp of another kind",
+        ),
         (count(&|item| !item.valid), "not as they must be"),
     ];
-    let parts: Vec<String> =
-        parts.iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect();
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, words)| format!("{count} {words}"))
+        .collect();
     let plural = if items.len() == 1 { "" } else { "s" };
     format!("{} item{plural}: {}", items.len(), parts.join(", "))
 }
 
 impl CheckedItem {
-    /// What its stamp is worth, in a word.
+    /// The state of its stamp in a word.
     pub fn state(&self) -> &'static str {
         match &self.signature {
             None => "unreadable",
@@ -196,15 +209,4 @@ impl CheckedItem {
             Some(Integrity::Invalid { .. }) => "invalid",
         }
     }
-}
-
-/// The parameters of a request to sign, as `perform` takes them.
-pub fn parameters(patterns: &[String], kind: Option<ItemKind>, source: Layer) -> Map<String, Value> {
-    let mut parameters = Map::new();
-    parameters.insert("item_id".to_owned(), json!(patterns));
-    parameters.insert("source".to_owned(), json!(source));
-    if let Some(kind) = kind {
-        parameters.insert("item_type".to_owned(), json!(kind));
-    }
-    parameters
 }

@@ -40,7 +40,7 @@ fn values_without_an_order_are_an_error_that_says_so() {
             "INVALID_TEMPLATE: `step` is not a value (quote text: 'step'; for an input write {input:step})".to_owned(),
         ),
     ] {
-        assert_eq!(told(world.holds(text)), (offset, message), "{text}");
+        assert_eq!(error_of(world.holds(text)), (offset, message), "{text}");
     }
 }
 
@@ -93,7 +93,13 @@ fn hooks_speak_of_the_run() {
     ] {
         assert_eq!(holds(text), Ok(true), "{text}");
     }
-    for text in ["cost.current > 1", "cost.current > cost.limit * 0.9", "error.code.x", "event.name == 'x'", ""] {
+    for text in [
+        "cost.current > 1",
+        "cost.current > cost.limit * 0.9",
+        "error.code.x",
+        "event.name == 'x'",
+        "",
+    ] {
         assert_eq!(holds(text), Ok(false), "{text}");
     }
 }

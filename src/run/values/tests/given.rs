@@ -21,15 +21,27 @@ fn plain(message: &str) -> (String, Option<String>) {
 
 #[test]
 fn wrong_inputs_are_all_named() {
-    assert_eq!(given(json!({}), &[]), Err(vec![plain("missing input `version`")]));
     assert_eq!(
-        given(json!({"verson": "1"}), &["count=many", "files", "version=1", "version=2", "other=x"]),
+        given(json!({}), &[]),
+        Err(vec![plain("missing input `version`")])
+    );
+    assert_eq!(
+        given(
+            json!({"verson": "1"}),
+            &["count=many", "files", "version=1", "version=2", "other=x"]
+        ),
         Err(vec![
-            ("unknown input `verson`".to_owned(), Some("did you mean `version`?".to_owned())),
+            (
+                "unknown input `verson`".to_owned(),
+                Some("did you mean `version`?".to_owned())
+            ),
             plain("input `count`: `many` is not an integer"),
             plain("`files` is not `name=value`"),
             plain("input `version` is given twice"),
-            ("unknown input `other`".to_owned(), Some("it takes `version`, `count`, `files`".to_owned())),
+            (
+                "unknown input `other`".to_owned(),
+                Some("it takes `version`, `count`, `files`".to_owned())
+            ),
         ])
     );
     let wrong = given(json!({"version": "one", "count": "3"}), &[]).unwrap_err();

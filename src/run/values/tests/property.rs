@@ -4,8 +4,17 @@ use super::*;
 
 /// Any value, with texts that look like placeholders.
 fn any_value() -> impl Strategy<Value = Value> {
-    let text =
-        prop::sample::select(vec!["", "x", "{input:a}", "{step:b.k}", "{env:SECRET}", "{run:id}", "ü", "\"]}", "1"]);
+    let text = prop::sample::select(vec![
+        "",
+        "x",
+        "{input:a}",
+        "{step:b.k}",
+        "{env:SECRET}",
+        "{run:id}",
+        "ü",
+        "\"]}",
+        "1",
+    ]);
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -17,11 +26,12 @@ fn any_value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 16, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::vec((prop::sample::select(vec!["k", "0", "code"]), inner), 0..3).prop_map(|pairs| pairs
-                .into_iter()
-                .map(|(key, value)| (key.to_owned(), value))
-                .collect::<Map<_, _>>()
-                .into()),
+            prop::collection::vec((prop::sample::select(vec!["k", "0", "code"]), inner), 0..3)
+                .prop_map(|pairs| pairs
+                    .into_iter()
+                    .map(|(key, value)| (key.to_owned(), value))
+                    .collect::<Map<_, _>>()
+                    .into()),
         ]
     })
 }
@@ -70,10 +80,13 @@ fn any_expression() -> impl Strategy<Value = String> {
             "error.code",
         ])
     };
-    let operator = prop::sample::select(vec!["==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or"]);
+    let operator = prop::sample::select(vec![
+        "==", "!=", "<", "<=", ">", ">=", "in", "not in", "and", "or",
+    ]);
     prop_oneof![
         prop::collection::vec(word, 0..12).prop_map(|words| words.join(" ")),
-        (value(), operator, value()).prop_map(|(left, operator, right)| format!("not {left} {operator} {right}")),
+        (value(), operator, value())
+            .prop_map(|(left, operator, right)| format!("not {left} {operator} {right}")),
     ]
 }
 

@@ -2,16 +2,31 @@ use super::*;
 
 #[test]
 fn an_undefined_name_is_an_error_that_points_at_the_placeholder() {
-    let world = World::new(json!({"version": "1"}), json!({"collect": {"count": 2, "files": ["a"]}, "skipped": null}));
+    let world = World::new(
+        json!({"version": "1"}),
+        json!({"collect": {"count": 2, "files": ["a"]}, "skipped": null}),
+    );
     for (text, offset, message) in [
-        ("v{input:verison}", 1, "UNDEFINED_NAME: input `verison` has no value (did you mean `version`?)"),
+        (
+            "v{input:verison}",
+            1,
+            "UNDEFINED_NAME: input `verison` has no value (did you mean `version`?)",
+        ),
         (
             "{input:x}",
             0,
             "UNDEFINED_NAME: input `x` has no value (give it, or write `{input:x?}` or `{input:x:default}`)",
         ),
-        ("ü {step:colect.count}", 3, "UNDEFINED_NAME: step `colect` has no result (did you mean `collect`?)"),
-        ("{step:zzz}", 0, "UNDEFINED_NAME: step `zzz` has no result (steps with a result are `collect`, `skipped`)"),
+        (
+            "ü {step:colect.count}",
+            3,
+            "UNDEFINED_NAME: step `colect` has no result (did you mean `collect`?)",
+        ),
+        (
+            "{step:zzz}",
+            0,
+            "UNDEFINED_NAME: step `zzz` has no result (steps with a result are `collect`, `skipped`)",
+        ),
         (
             "{step:collect.cuont}",
             0,
@@ -22,7 +37,11 @@ fn an_undefined_name_is_an_error_that_points_at_the_placeholder() {
             0,
             "UNDEFINED_NAME: step:collect.files has no `1`: it is a list of 1 (use an index from 0 to 0)",
         ),
-        ("{step:collect.count.x}", 0, "UNDEFINED_NAME: step:collect.count has no `x`: it is a number"),
+        (
+            "{step:collect.count.x}",
+            0,
+            "UNDEFINED_NAME: step:collect.count has no `x`: it is a number",
+        ),
         (
             "{step:skipped.count}",
             0,
@@ -33,10 +52,22 @@ fn an_undefined_name_is_an_error_that_points_at_the_placeholder() {
             1,
             "PERMISSION_DENIED: the environment variable `SECRET` is not granted (add <env vars=\"SECRET\"/> to <permissions>)",
         ),
-        ("{env:NONE}", 0, "ENVIRONMENT_MISSING: the environment variable `NONE` is not set (set `NONE` and run again)"),
-        ("a {run:now}", 2, "INVALID_TEMPLATE: `{run:now}` is not of the form `{run:id}`"),
+        (
+            "{env:NONE}",
+            0,
+            "ENVIRONMENT_MISSING: the environment variable `NONE` is not set (set `NONE` and run again)",
+        ),
+        (
+            "a {run:now}",
+            2,
+            "INVALID_TEMPLATE: `{run:now}` is not of the form `{run:id}`",
+        ),
     ] {
-        assert_eq!(told(world.fill(text)), (offset, message.to_owned()), "{text}");
+        assert_eq!(
+            error_of(world.fill(text)),
+            (offset, message.to_owned()),
+            "{text}"
+        );
     }
 }
 
@@ -54,7 +85,10 @@ fn one_placeholder_keeps_its_type_and_any_text_beside_makes_it_a_text() {
         ("{step:done.list.0.name}", json!("one")),
         ("{input:o.k}", json!(null)),
         (" {input:n}", json!(" 1.5")),
-        ("{input:l}{input:o}{input:b}{input:z}{input:t}", json!("[1,\"a\"]{\"k\":null}truex")),
+        (
+            "{input:l}{input:o}{input:b}{input:z}{input:t}",
+            json!("[1,\"a\"]{\"k\":null}truex"),
+        ),
         ("{run:id}", json!("01arz3ndek0000000000000001")),
         ("~{env:HOME}", json!("~/home/someone")),
         ("{input:none?}", json!("")),
@@ -82,18 +116,29 @@ fn a_loop_goes_through_a_list_or_a_literal_whose_texts_are_filled_in() {
     assert_eq!(elements("[]"), Ok(vec![]));
     assert_eq!(
         elements("[\"{input:q}\", \"x{input:n}\", [\"{input:n}\"], {\"k\": \"{input:q}\"}]"),
-        Ok(vec![json!("\"]"), json!("x3"), json!([3]), json!({"k": "\"]"})])
+        Ok(vec![
+            json!("\"]"),
+            json!("x3"),
+            json!([3]),
+            json!({"k": "\"]"})
+        ])
     );
     let hint = "(write e.g. foreach=\"{step:collect.files}\")";
     assert_eq!(
-        told(elements(" {input:n}")),
-        (1, format!("INVALID_VALUE: the value to go through is a number, not a list {hint}"))
+        error_of(elements(" {input:n}")),
+        (
+            1,
+            format!("INVALID_VALUE: the value of `foreach` is a number, not a list {hint}")
+        )
     );
     assert_eq!(
-        told(elements("a, b")),
-        (0, format!("INVALID_VALUE: `a, b` is neither one placeholder nor a JSON list {hint}"))
+        error_of(elements("a, b")),
+        (
+            0,
+            format!("INVALID_VALUE: `a, b` is neither one placeholder nor a JSON list {hint}")
+        )
     );
-    assert_eq!(told(elements(" [\"a\", \"b{input:nn}\"]")).0, 9);
+    assert_eq!(error_of(elements(" [\"a\", \"b{input:nn}\"]")).0, 9);
 }
 
 #[test]
@@ -105,7 +150,15 @@ fn outputs_are_assigned_where_there_is_a_template_and_otherwise_only_declared() 
     let made = world.with(|scope| outputs(&directive.outputs.success, scope));
     assert_eq!(made, Ok(object(json!({"notes": ["a"], "label": "v2"}))));
     let poor = World::new(json!({"v": 2}), json!({"collect": {}}));
-    let error = poor.with(|scope| outputs(&directive.outputs.success, scope)).unwrap_err();
-    assert_eq!((error.to_string(), error.place.line), ("could not evaluate output `notes`".to_owned(), 5));
-    assert_eq!(error.error.to_string(), "step:collect has no `path`: it is an empty object");
+    let error = poor
+        .with(|scope| outputs(&directive.outputs.success, scope))
+        .unwrap_err();
+    assert_eq!(
+        (error.to_string(), error.place.line),
+        ("could not evaluate output `notes`".to_owned(), 5)
+    );
+    assert_eq!(
+        error.error.to_string(),
+        "step:collect has no `path`: it is an empty object"
+    );
 }

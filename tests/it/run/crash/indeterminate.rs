@@ -2,7 +2,9 @@
 
 use super::middle::{paused, pausing, started};
 use crate::harness::TestProject;
-use crate::run::{assert_sound, assert_unharmed, call, directive, dirty, project, subjects, summary};
+use crate::run::{
+    assert_sound, assert_unharmed, call, directive, dirty, project, subjects, summary,
+};
 
 const DISABLED: &str = "<git_checkpoint mode=\"disabled\"/>";
 const AUTO: &str = "<git_checkpoint mode=\"auto\"/>";
@@ -10,7 +12,10 @@ const AUTO: &str = "<git_checkpoint mode=\"auto\"/>";
 /// A run that was killed during its second step.
 fn cut_off(metadata: &str, prepare: impl FnOnce(TestProject) -> TestProject) -> TestProject {
     let project = project();
-    let slow = format!("echo half >> half.txt; {}; echo whole >> half.txt; echo '{{\"n\": 1}}'", pausing(&project));
+    let slow = format!(
+        "echo half >> half.txt; {}; echo whole >> half.txt; echo '{{\"n\": 1}}'",
+        pausing(&project)
+    );
     let project = project.tool("slow", "", &slow);
     let all = format!(
         "{}{}{}",
@@ -36,12 +41,15 @@ fn assert_left_to_you(project: &TestProject) {
     for _ in 0..2 {
         let ran = project.piton(["resume"]);
         assert_eq!(ran.code(), Some(4), "{ran}");
-        for word in ["--retry", "--result", "--failed", "cut off"] {
+        for word in ["--retry", "--result", "--failed", "interrupted"] {
             assert!(ran.stderr().contains(word), "{ran}");
         }
     }
     let status = project.piton(["status", "--format", "json"]).json();
-    assert_eq!(status["waiting"]["wait"]["for"], "indeterminate", "{status:#}");
+    assert_eq!(
+        status["waiting"]["wait"]["for"], "indeterminate",
+        "{status:#}"
+    );
     assert_eq!(status["waiting"]["name"], "slow");
     let status = project.piton(["status"]);
     assert!(status.stderr().contains("--retry"), "{status}");
@@ -67,7 +75,11 @@ fn without_checkpoints_an_interrupted_tool_waits_for_a_person() {
         let project = cut_off(DISABLED, prepare);
         let ran = project.piton(["resume", "--failed", "it is gone", "--format", "json"]);
         assert_eq!(ran.code(), Some(0), "{ran}");
-        assert!(project.read("out.txt").contains("it is gone"), "{}", project.read("out.txt"));
+        assert!(
+            project.read("out.txt").contains("it is gone"),
+            "{}",
+            project.read("out.txt")
+        );
         assert_eq!(summary(&ran)["steps"][1]["status"], "failed");
 
         let project = cut_off(DISABLED, prepare);
@@ -82,7 +94,11 @@ fn an_interrupted_recovery_still_leaves_the_decision_to_a_person() {
     for pass in 1..6 {
         let project = cut_off(DISABLED, TestProject::committed);
         let armed = format!("journal-append:{pass}");
-        project.command(["exec", "--", "true"]).env("PITON_FAILPOINT", armed).output().expect("piton starts");
+        project
+            .command(["exec", "--", "true"])
+            .env("PITON_FAILPOINT", armed)
+            .output()
+            .expect("piton starts");
         assert_left_to_you(&project);
     }
 }
@@ -90,11 +106,17 @@ fn an_interrupted_recovery_still_leaves_the_decision_to_a_person() {
 /// A run whose agent was working when piton was killed.
 fn agent_cut_off(metadata: &str) -> TestProject {
     let project = project();
-    let agent =
-        format!("echo words >> words.txt; {}; echo more >> words.txt; echo '{{\"pages\": 2}}'", pausing(&project));
+    let agent = format!(
+        "echo words >> words.txt; {}; echo more >> words.txt; echo '{{\"pages\": 2}}'",
+        pausing(&project)
+    );
     let project = project.home_file("agent.sh", agent);
     let prose = "<step name=\"slow\"><action>Write words.txt.</action></step>\n";
-    let all = format!("{}{prose}{}", call("a", "add", "", "a"), call("c", "add", "", "{step:slow.pages} pages"));
+    let all = format!(
+        "{}{prose}{}",
+        call("a", "add", "", "a"),
+        call("c", "add", "", "{step:slow.pages} pages")
+    );
     let project = directive("cut", metadata, &all)(project).committed();
     dirty(&project);
     let mut piton = started(&project, &["run", "cut", "--agent-cmd", &command(&project)]);
@@ -120,7 +142,10 @@ fn an_interrupted_agent_waits_for_a_person_and_its_work_stays() {
         assert_eq!(project.read("out.txt"), "first\na\n2 pages\n");
         if metadata == AUTO {
             // The work of both attempts is one commit.
-            assert_eq!(project.git(["show", "HEAD~1:words.txt"]), "words\nwords\nmore\n");
+            assert_eq!(
+                project.git(["show", "HEAD~1:words.txt"]),
+                "words\nwords\nmore\n"
+            );
             assert_eq!(subjects(&project).len(), 3);
         }
         assert_unharmed(&project);
@@ -157,7 +182,11 @@ fn what_an_agent_has_answered_before_a_death_counts() {
             project.bash("cd ..; rm -rf project; cp -a saved project");
             let armed = format!("{place}:{pass}");
             let run = ["run", "cut", "--agent-cmd", &command(&project)].map(str::to_owned);
-            let output = project.command(&run).env("PITON_FAILPOINT", &armed).output().expect("piton starts");
+            let output = project
+                .command(&run)
+                .env("PITON_FAILPOINT", &armed)
+                .output()
+                .expect("piton starts");
             if output.status.success() {
                 break;
             }
@@ -167,8 +196,15 @@ fn what_an_agent_has_answered_before_a_death_counts() {
             } else if ran.stderr().contains("no run waits here") && subjects(&project).is_empty() {
                 ran = project.piton(&run);
             }
-            assert!(ran.code() == Some(0) || ran.stderr().contains("no run waits here"), "{armed}: {ran}");
-            assert_eq!(project.git(["show", "HEAD~1:words.txt"]), "words\n", "{armed}");
+            assert!(
+                ran.code() == Some(0) || ran.stderr().contains("no run waits here"),
+                "{armed}: {ran}"
+            );
+            assert_eq!(
+                project.git(["show", "HEAD~1:words.txt"]),
+                "words\n",
+                "{armed}"
+            );
             assert_eq!(project.read("out.txt"), "first\n2 pages\n", "{armed}");
             assert_eq!(subjects(&project).len(), 2, "{armed}");
             assert_unharmed(&project);
@@ -178,13 +214,13 @@ fn what_an_agent_has_answered_before_a_death_counts() {
 }
 
 #[test]
-fn what_runs_beside_a_tool_that_could_not_be_put_back_is_not_its_own() {
+fn what_runs_beside_a_tool_that_could_not_be_rolled_back_is_not_its_own() {
     let project = project();
     let slow = format!(
         "echo half > half.txt; git add half.txt; git -c user.name=t -c user.email=t@t commit -qm half; {}",
         pausing(&project)
     );
-    let project = project.tool("slow", "", &slow);
+    let project = project.tool("slow", "isolation: trusted", &slow);
     let project = directive("cut", AUTO, &call("slow", "slow", "", ""))(project).committed();
     dirty(&project);
     let mut piton = started(&project, &["run", "cut"]);
@@ -192,11 +228,23 @@ fn what_runs_beside_a_tool_that_could_not_be_put_back_is_not_its_own() {
     piton.kill().expect("a process to kill");
     piton.wait().expect("piton ends");
     assert_left_to_you(&project);
-    let ran = project.piton(["exec", "--checkpoint", "explicit", "--", "sh", "-c", "echo exec > exec.txt"]);
+    let ran = project.piton([
+        "exec",
+        "--checkpoint",
+        "explicit",
+        "--",
+        "sh",
+        "-c",
+        "echo exec > exec.txt",
+    ]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     let ran = project.piton(["resume", "--result", "{}"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(project.read("exec.txt"), "exec\n");
-    assert_eq!(project.git(["status", "--porcelain", "--", "exec.txt"]), "?? exec.txt\n", "{ran}");
+    assert_eq!(
+        project.git(["status", "--porcelain", "--", "exec.txt"]),
+        "?? exec.txt\n",
+        "{ran}"
+    );
     assert_sound(&project);
 }

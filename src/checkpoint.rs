@@ -1,0 +1,72 @@
+//! Checkpoints: commits or rolls back the changes of a step. The only module that uses libgit2.
+//!
+//! User data is written in two ways only: a decided commit moves the branch and the entries of its
+//! own files in the index; a roll back writes the paths of its delta. [`snapshot::Snapshot`] and
+//! [`delta::Delta`] are the central data types, [`checkpointer::Checkpointer`] does the work.
+
+mod attributes;
+pub mod attribution;
+mod base;
+pub mod blame;
+mod capture;
+pub mod checkpointer;
+pub mod commit;
+mod condition;
+pub mod content;
+pub mod coverage;
+pub mod delta;
+pub mod diff;
+mod disk_stat;
+pub mod error;
+mod extension;
+mod files;
+mod filter;
+mod git_cli;
+pub mod held;
+pub mod hook;
+pub mod hook_environment;
+pub mod hook_site;
+mod ident;
+mod identity;
+mod ignore;
+mod included_settings;
+mod index;
+pub mod integration;
+mod large;
+mod line_ends;
+pub mod linked_worktree;
+mod lock_guard;
+mod merge;
+pub mod message;
+mod no_follow;
+pub mod object;
+mod objects;
+mod pack;
+pub mod path;
+mod provenance;
+pub mod reading;
+pub mod redo;
+mod reference;
+pub mod remainder;
+pub mod remote;
+pub mod repository;
+pub mod reset;
+pub mod restore;
+pub mod reversal;
+pub mod rewriting;
+mod scan;
+mod scratch;
+pub mod secret;
+mod shared;
+mod signing_settings;
+pub mod snapshot;
+mod sparse;
+pub mod staged;
+mod staging;
+mod stat;
+pub mod store;
+pub mod substitution;
+pub mod trail;
+mod tree;
+pub mod user_hooks;
+pub mod watch;

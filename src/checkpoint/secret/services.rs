@@ -1,0 +1,408 @@
+//! The forms of the tokens of services, one row for each.
+//!
+//! A form with a fixed prefix stands alone. A form that any hash could have counts only in a file
+//! that names the service, or after a name that says what the value is.
+
+use super::rules::{SecretForm, SecretKind};
+
+const fn token(id: &'static str, words: Words, pattern: &'static str) -> SecretForm {
+    (id, SecretKind::Token, 3.0, words, pattern)
+}
+
+type Words = &'static [&'static str];
+
+pub(super) const SERVICES: &[SecretForm] = &[
+    token(
+        "1password-service-account-token",
+        &["ops_eyJ"],
+        r"\b(ops_eyJ[A-Za-z0-9+/_-]{200,}={0,3})",
+    ),
+    token(
+        "airtable-personal-access-token",
+        &["airtable"],
+        r"\b(pat[A-Za-z0-9]{14}\.[a-f0-9]{64})\b",
+    ),
+    token(
+        "alibaba-access-key-id",
+        &["LTAI"],
+        r"\b(LTAI[A-Za-z0-9]{20})\b",
+    ),
+    token(
+        "artifactory-api-key",
+        &["AKCp"],
+        r"\b(AKCp[A-Za-z0-9]{69})\b",
+    ),
+    token(
+        "artifactory-reference-token",
+        &["cmVmd"],
+        r"\b(cmVmdGtu[A-Za-z0-9]{56})\b",
+    ),
+    token(
+        "atlassian-api-token",
+        &["ATATT3"],
+        r"\b(ATATT3[A-Za-z0-9_=-]{180,200})",
+    ),
+    token(
+        "azure-ad-client-secret",
+        &["Q~"],
+        r"(?:^|[^A-Za-z0-9_~.-])([A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34})(?:[^A-Za-z0-9_~.-]|$)",
+    ),
+    token(
+        "azure-sas-token",
+        &["sig="],
+        r#"[?&]s[vpret]=[^\s"'<>]{1,300}?&sig=([A-Za-z0-9%+/]{42,64}(?:%3[dD]|=))"#,
+    ),
+    token(
+        "buildkite-access-token",
+        &["bkua_"],
+        r"\b(bkua_[a-f0-9]{40})\b",
+    ),
+    token(
+        "circleci-token",
+        &["CCIPAT_", "CCIPRJ_"],
+        r"\b(CCIP(?:AT|RJ)_[A-Za-z0-9]{22}_[a-f0-9]{40})\b",
+    ),
+    token(
+        "clojars-api-token",
+        &["CLOJARS_"],
+        r"\b(CLOJARS_[a-f0-9]{60})\b",
+    ),
+    token(
+        "cloudflare-origin-ca-key",
+        &["v1.0-"],
+        r"\b(v1\.0-[a-f0-9]{24}-[a-f0-9]{146})\b",
+    ),
+    token(
+        "databricks-api-token",
+        &["dapi"],
+        r"\b(dapi[a-f0-9]{32}(?:-\d)?)\b",
+    ),
+    token(
+        "defined-networking-api-token",
+        &["dnkey-"],
+        r"\b(dnkey-[A-Za-z0-9=_-]{26}-[A-Za-z0-9=_-]{52})",
+    ),
+    token(
+        "discord-bot-token",
+        &["discord", "bot"],
+        r"\b([MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40})(?:[^A-Za-z0-9_-]|$)",
+    ),
+    token(
+        "docker-hub-token",
+        &["dckr_pat_", "dckr_oat_"],
+        r"\b(dckr_[po]at_[A-Za-z0-9_-]{27,40})",
+    ),
+    token(
+        "doppler-api-token",
+        &[
+            "dp.pt.",
+            "dp.st.",
+            "dp.ct.",
+            "dp.sa.",
+            "dp.scim.",
+            "dp.audit.",
+        ],
+        r"\b(dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44})\b",
+    ),
+    token(
+        "duffel-api-token",
+        &["duffel_live_"],
+        r"\b(duffel_live_[A-Za-z0-9_=-]{43})",
+    ),
+    token(
+        "dynatrace-api-token",
+        &["dt0"],
+        r"\b(dt0[a-z]\d{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64})\b",
+    ),
+    token(
+        "easypost-api-token",
+        &["EZAK"],
+        r"\b(EZAK[A-Za-z0-9]{54})\b",
+    ),
+    token(
+        "facebook-access-token",
+        &["facebook"],
+        r"\b(EAA[A-Za-z0-9]{100,})\b",
+    ),
+    token(
+        "figma-token",
+        &["figd_"],
+        r"\b(figd_[A-Za-z0-9_-]{40,43})(?:[^A-Za-z0-9_-]|$)",
+    ),
+    token(
+        "flutterwave-secret-key",
+        &["FLWSECK-"],
+        r"\b(FLWSECK-[a-z0-9]{32}-X)\b",
+    ),
+    token(
+        "flyio-access-token",
+        &["fm1a_", "fm1r_", "fm2_", "fo1_"],
+        r"\b(fo1_[A-Za-z0-9_-]{43}|fm(?:1[ar]|2)_[A-Za-z0-9+/]{100,}={0,3})",
+    ),
+    token(
+        "frameio-api-token",
+        &["fio-u-"],
+        r"\b(fio-u-[A-Za-z0-9_-]{64})",
+    ),
+    token(
+        "google-oauth-token",
+        &["ya29.", "1//0"],
+        r"\b(ya29\.[A-Za-z0-9_-]{60,}|1//0[A-Za-z0-9_-]{60,})",
+    ),
+    token(
+        "grafana-cloud-api-token",
+        &["glc_"],
+        r"\b(glc_[A-Za-z0-9+/]{60,400}={0,3})",
+    ),
+    token(
+        "grafana-service-account-token",
+        &["glsa_"],
+        r"\b(glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8})\b",
+    ),
+    token("groq-api-key", &["gsk_"], r"\b(gsk_[A-Za-z0-9]{52})\b"),
+    token(
+        "hashicorp-tf-api-token",
+        &[".atlasv1."],
+        r"\b([A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,70})",
+    ),
+    token(
+        "heroku-api-key",
+        &["HRKU-"],
+        r"\b(HRKU-[A-Za-z0-9_-]{36,60})",
+    ),
+    token(
+        "hubspot-private-app-token",
+        &["pat-na", "pat-eu"],
+        r"\b(pat-(?:na|eu)\d-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12})\b",
+    ),
+    token(
+        "huggingface-organization-api-token",
+        &["api_org_"],
+        r"\b(api_org_[A-Za-z]{34})\b",
+    ),
+    token(
+        "infracost-api-token",
+        &["ico-"],
+        r"\b(ico-[A-Za-z0-9]{32})\b",
+    ),
+    token(
+        "langsmith-api-key",
+        &["lsv2_"],
+        r"\b(lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10})\b",
+    ),
+    token(
+        "linear-api-key",
+        &["lin_api_"],
+        r"\b(lin_api_[A-Za-z0-9]{40})\b",
+    ),
+    token(
+        "mailchimp-api-key",
+        &["mailchimp"],
+        r"\b([a-f0-9]{32}-us\d{1,2})\b",
+    ),
+    token(
+        "mailgun-private-api-token",
+        &["mailgun"],
+        r"\b(key-[a-f0-9]{32})\b",
+    ),
+    token(
+        "mapbox-secret-token",
+        &["sk.eyJ"],
+        r"\b(sk\.eyJ[A-Za-z0-9_-]{40,}\.[A-Za-z0-9_-]{20,})",
+    ),
+    token(
+        "maxmind-license-key",
+        &["_mmk"],
+        r"\b([A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk)\b",
+    ),
+    token(
+        "microsoft-teams-webhook",
+        &["webhook.office.com/"],
+        r"webhook\.office\.com/webhookb2/([a-z0-9@-]{40,}/IncomingWebhook/[a-z0-9]{32}/[a-z0-9-]{36})",
+    ),
+    token(
+        "netlify-access-token",
+        &["nfp_"],
+        r"\b(nfp_[A-Za-z0-9]{36})\b",
+    ),
+    token(
+        "new-relic-key",
+        &["NRAK-", "NRII-", "NRAL"],
+        r"\b(NRAK-[A-Z0-9]{27}|NRII-[A-Za-z0-9_-]{32}|[a-f0-9]{36}NRAL)\b",
+    ),
+    token(
+        "notion-api-token",
+        &["ntn_"],
+        r"\b(ntn_\d{11}[A-Za-z0-9]{32,35})\b",
+    ),
+    token("nuget-api-key", &["oy2"], r"\b(oy2[a-z0-9]{43})\b"),
+    token(
+        "nvidia-api-key",
+        &["nvapi-"],
+        r"\b(nvapi-[A-Za-z0-9_-]{60,70})(?:[^A-Za-z0-9_-]|$)",
+    ),
+    token(
+        "octopus-deploy-api-key",
+        &["octopus"],
+        r"\b(API-[A-Z0-9]{26})\b",
+    ),
+    token(
+        "openrouter-api-key",
+        &["sk-or-"],
+        r"\b(sk-or-v1-[a-f0-9]{64})\b",
+    ),
+    token(
+        "openshift-user-token",
+        &["sha256~"],
+        r"\b(sha256~[A-Za-z0-9_-]{43})(?:[^A-Za-z0-9_-]|$)",
+    ),
+    token(
+        "paypal-braintree-access-token",
+        &["access_token$production$"],
+        r"\b(access_token\$production\$[a-z0-9]{16}\$[a-f0-9]{32})\b",
+    ),
+    token(
+        "perplexity-api-key",
+        &["pplx-"],
+        r"\b(pplx-[A-Za-z0-9]{48})\b",
+    ),
+    token(
+        "planetscale-token",
+        &["pscale_"],
+        r"\b(pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.=-]{32,64})",
+    ),
+    token(
+        "postman-api-token",
+        &["PMAK-"],
+        r"\b(PMAK-[a-f0-9]{24}-[a-f0-9]{34})\b",
+    ),
+    token("prefect-api-token", &["pnu_"], r"\b(pnu_[A-Za-z0-9]{36})\b"),
+    token("pulumi-api-token", &["pul-"], r"\b(pul-[a-f0-9]{40})\b"),
+    token("readme-api-token", &["rdme_"], r"\b(rdme_[a-z0-9]{70})\b"),
+    token("replicate-api-token", &["r8_"], r"\b(r8_[A-Za-z0-9]{37})\b"),
+    token(
+        "rubygems-api-token",
+        &["rubygems_"],
+        r"\b(rubygems_[a-f0-9]{48})\b",
+    ),
+    token(
+        "scalingo-api-token",
+        &["tk-us-"],
+        r"\b(tk-us-[A-Za-z0-9_-]{48})(?:[^A-Za-z0-9_-]|$)",
+    ),
+    token(
+        "sendinblue-api-token",
+        &["xkeysib-"],
+        r"\b(xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16})\b",
+    ),
+    token(
+        "sentry-token",
+        &["sntrys_", "sntryu_"],
+        r"\b(sntryu_[a-f0-9]{64}|sntrys_eyJ[A-Za-z0-9+/=_-]{80,})",
+    ),
+    token(
+        "shippo-api-token",
+        &["shippo_live_"],
+        r"\b(shippo_live_[a-f0-9]{40})\b",
+    ),
+    token(
+        "shopify-token",
+        &["shpat_", "shpca_", "shppa_", "shpss_"],
+        r"\b(shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32})\b",
+    ),
+    token(
+        "sonar-api-token",
+        &["sqa_", "sqp_", "squ_"],
+        r"\b(sq[apu]_[a-f0-9]{40})\b",
+    ),
+    token(
+        "sourcegraph-access-token",
+        &["sgp_"],
+        r"\b(sgp_(?:(?:[A-Fa-f0-9]{16}|local)_)?[A-Fa-f0-9]{40})\b",
+    ),
+    token(
+        "square-access-token",
+        &["sq0atp-", "EAAA"],
+        r#"(?:^|[\s"'`=:])(sq0atp-[A-Za-z0-9_-]{22}|EAAA[A-Za-z0-9_-]{60})(?:[^A-Za-z0-9_+/=-]|$)"#,
+    ),
+    token(
+        "square-secret",
+        &["sq0csp-"],
+        r"\b(sq0csp-[A-Za-z0-9_-]{43})(?:[^A-Za-z0-9_-]|$)",
+    ),
+    token(
+        "supabase-secret-key",
+        &["sbp_", "sb_secret_"],
+        r"\b(sbp_[a-f0-9]{40}|sb_secret_[A-Za-z0-9_-]{31,50})",
+    ),
+    token(
+        "tailscale-key",
+        &["tskey-"],
+        r"\b(tskey-[a-z]{3,10}-[A-Za-z0-9]{5,30}-[A-Za-z0-9]{20,60})\b",
+    ),
+    token("twilio-api-key", &["twilio"], r"\b(SK[a-f0-9]{32})\b"),
+    token(
+        "twilio-auth-token",
+        &["twilio"],
+        r#"(?i:twilio[\w.-]{0,20}token)["']?\s{0,4}(?:=>|:=|=|:|,)\s{0,4}["']?([a-f0-9]{32})\b"#,
+    ),
+    token(
+        "typeform-api-token",
+        &["tfp_"],
+        r"\b(tfp_[A-Za-z0-9_.=-]{59})",
+    ),
+    token(
+        "vault-batch-token",
+        &["hvb."],
+        r"\b(hvb\.[A-Za-z0-9_-]{100,300})",
+    ),
+    token(
+        "vault-service-token",
+        &["hvs.", "hvr.", "vault"],
+        r#"\b(hv[rs]\.[A-Za-z0-9_-]{24,200})|(?i:vault)[\w.-]{0,20}["']?\s{0,4}(?:=>|:=|=|:|,|\s)\s{0,4}["']?(?P<old>s\.[A-Za-z0-9]{24})\b"#,
+    ),
+    token("xai-api-key", &["xai-"], r"\b(xai-[A-Za-z0-9]{80})\b"),
+    // Passwords, in the forms in which programs keep them.
+    (
+        "basic-auth",
+        SecretKind::Basic,
+        2.5,
+        &["auth"],
+        r#"(?i:"auth"\s{0,4}:\s{0,4}"|authorization["']?\s{0,4}[:=]\s{0,4}["']?basic\s{1,4}|\b_auth\s{0,4}=\s{0,4}"?)([A-Za-z0-9+/]{8,400}={0,2})"#,
+    ),
+    (
+        "netrc-password",
+        SecretKind::Url,
+        2.0,
+        &["machine"],
+        r"\bmachine\s{1,20}(?P<host>[^\s/:]{1,253})\s{1,20}login\s{1,20}\S{1,128}\s{1,20}password\s{1,20}(?P<secret>\S{4,256})",
+    ),
+    (
+        "jdbc-password",
+        SecretKind::Url,
+        2.0,
+        &["jdbc:"],
+        r#"\bjdbc:[a-z0-9:+]{2,40}//(?P<host>[^\s:/;?"'<>]{1,253})[^\s"'<>]{0,200}?[?&;](?i:password|pwd)=(?P<secret>[^\s&;"'<>]{3,128})"#,
+    ),
+    (
+        "connection-string-password",
+        SecretKind::Url,
+        2.5,
+        &["password=", "pwd="],
+        r#"(?i:\b(?:server|data source|host|addr)\s{0,2}=\s{0,2}(?:tcp:)?)(?P<host>[^\s;,"'<>]{1,253})[^\n"']{0,200}?;\s{0,2}(?i:password|pwd)\s{0,2}=\s{0,2}(?P<secret>[^\s;"'<>]{3,128})"#,
+    ),
+    (
+        "curl-auth-user",
+        SecretKind::Url,
+        3.0,
+        &["curl"],
+        r#"\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[ =]?["']?[^\s:"'$<>]{1,64}:(?P<secret>[^\s"'<>]{8,128})"#,
+    ),
+    (
+        "kubernetes-client-key",
+        SecretKind::Token,
+        4.0,
+        &["client-key-data"],
+        r#"\bclient-key-data["']?\s{0,4}:\s{0,4}["']?([A-Za-z0-9+/]{100,}={0,2})"#,
+    ),
+];

@@ -1,0 +1,149 @@
+//! Judges the changes of a step against its rules.
+//!
+//! Every change counts, also one that no checkpoint can hold: a file that became too large, a nested
+//! repository, a file that git ignores. [`StepJudgement`] says what breaks the rules.
+
+use std::fs;
+use std::path::Path;
+
+use super::{DeclaredChanges, Rules, UnheldFiles};
+use crate::checkpoint::attribution::Attributed;
+use crate::checkpoint::checkpointer::Checkpointer;
+use crate::checkpoint::error::CheckpointError;
+use crate::checkpoint::held::FileTime;
+use crate::checkpoint::path::{RepoPath, listed};
+use crate::checkpoint::snapshot::{LeftOutReason, Snapshot};
+use crate::problem::{Code, Problem};
+
+/// Where piton keeps the outputs of calls that a tool makes with piton.
+const OUTPUTS: &str = ".ai/outputs";
+
+/// What breaks the rules of a step.
+pub(super) struct StepJudgement {
+    /// The files that it may not change, in order.
+    pub(super) denied: Vec<RepoPath>,
+    /// The files that it changed although it declares no changes.
+    pub(super) undeclared: Vec<RepoPath>,
+    /// Whether undeclared changes fail the step.
+    pub(super) is_refused: bool,
+    /// The error of the step.
+    pub(super) refusal: Option<Problem>,
+}
+
+/// Judges what a step changed. `began` is the time of the snapshot before; files in the temporary
+/// folder do not count.
+pub(super) fn judge(
+    checkpointer: &Checkpointer,
+    before: &Snapshot,
+    found: &Attributed,
+    began: FileTime,
+    temporary: &Path,
+    rules: &Rules<'_>,
+) -> Result<StepJudgement, CheckpointError> {
+    let delta = &found.delta;
+    let changed = || delta.changes.iter().map(|change| &change.path);
+    let modes = delta.permissions.iter().map(|change| &change.path);
+    let held = changed().chain(modes);
+    let mut denied: Vec<RepoPath> = held
+        .filter(|path| !(rules.may_change)(path))
+        .cloned()
+        .collect();
+    let unheld = unheld(checkpointer, before, found, began, temporary, rules)?;
+    denied.extend(unheld.iter().cloned());
+    denied.sort();
+    denied.dedup();
+    let is_announced = |path: &RepoPath| (rules.declared)(path) == DeclaredChanges::Anything;
+    let undeclared: Vec<RepoPath> = changed()
+        .filter(|path| !is_announced(path))
+        .cloned()
+        .collect();
+    let is_refused = undeclared
+        .iter()
+        .any(|path| (rules.declared)(path) == DeclaredChanges::NothingStrictly);
+    let refusal = if !denied.is_empty() {
+        Some(denial(&denied, &unheld, rules))
+    } else if is_refused {
+        let message = format!(
+            "the tool declares `mutates_state: false` but changed {}",
+            listed(&undeclared)
+        );
+        let problem = Problem::new(Code::UndeclaredMutation, message);
+        Some(problem.with_hint("if that is intended, set `mutates_state: true` in its manifest"))
+    } else {
+        None
+    };
+    Ok(StepJudgement {
+        denied,
+        undeclared,
+        is_refused,
+        refusal,
+    })
+}
+
+fn denial(denied: &[RepoPath], unheld: &[RepoPath], rules: &Rules<'_>) -> Problem {
+    let mut message = format!(
+        "the step changed files that it may not change: {}",
+        listed(denied)
+    );
+    if !unheld.is_empty() {
+        let these = if unheld == denied {
+            "these".to_owned()
+        } else {
+            listed(unheld)
+        };
+        message.push_str("; no checkpoint has ");
+        message.push_str(&these);
+        message.push_str(", so the change was not rolled back");
+    }
+    Problem::new(Code::WriteDenied, message).with_hint((rules.way_out)(denied))
+}
+
+/// The forbidden changes that cannot be rolled back.
+fn unheld(
+    checkpointer: &Checkpointer,
+    before: &Snapshot,
+    found: &Attributed,
+    began: FileTime,
+    temporary: &Path,
+    rules: &Rules<'_>,
+) -> Result<Vec<RepoPath>, CheckpointError> {
+    let (delta, after) = (&found.delta, &found.after);
+    let is_repository = |path: &RepoPath| {
+        let left_out = before.left_out.iter().chain(&after.left_out);
+        left_out
+            .filter(|left| left.reason == LeftOutReason::NestedRepository)
+            .any(|left| left.path == *path)
+    };
+    let mut unheld = Vec::new();
+    for path in &delta.not_captured {
+        let is_repository = is_repository(path);
+        // A tool makes a repository by writing into it. It may do so where it may write any file.
+        let is_own = (rules.own.has)(path) || is_repository && (rules.own.has)(&path.join(b".git"));
+        let may_change = (rules.may_change)(path)
+            || is_repository && (rules.may_change)(&path.join(b"any file"));
+        let is_held = delta.changes.iter().any(|change| change.path == *path);
+        if is_own && !may_change && !is_held {
+            unheld.push(path.clone());
+        }
+    }
+    if rules.unheld == UnheldFiles::Free {
+        return Ok(unheld);
+    }
+    let top = checkpointer.repository().top();
+    let top = fs::canonicalize(top).unwrap_or_else(|_| top.to_path_buf());
+    let touched = rules.touched.below(&top).into_iter();
+    let is_ours = |path: &Path| {
+        let mut above = path.ancestors().skip(1);
+        above.any(|folder| folder.ends_with(OUTPUTS) || top.join(folder) == temporary)
+    };
+    let touched = touched
+        .filter_map(|path| RepoPath::find_below(&top, &top.join(path)))
+        .filter(|path| !path.is_top() && !(rules.may_change)(path) && !is_ours(path.as_path()))
+        .filter(|path| !unheld.iter().any(|one| path == one || path.is_inside(one)))
+        .filter(|path| found.outside.binary_search(path).is_err());
+    let more = checkpointer.changed_unheld(touched.collect(), [before, after], began)?;
+    unheld.extend(more);
+    unheld.sort();
+    unheld.dedup();
+    Ok(unheld)
+}
