@@ -8,6 +8,7 @@
 //! - [`hooks`]: git hooks: putting them into a repository, and what each does.
 //! - [`error`]: the errors that the front doors report, with codes, hints and exit codes.
 //! - [`run`]: running steps; the one place that joins processes, checkpoints and the journal.
+//! - [`workspace`]: the repository of a project, its checkpointer, and the folders of its journals.
 //! - [`audit`]: reads past runs from the journals.
 //! - [`journal`]: what a run did, event by event, in a chain that shows tampering; the lock of a worktree.
 //! - [`validation`]: every finding about a project in one pass; joins item, chains and syntax.
@@ -43,3 +44,4 @@ pub mod run;
 pub(crate) mod system_call;
 pub mod validation;
 pub(crate) mod words;
+pub mod workspace;

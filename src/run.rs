@@ -22,7 +22,6 @@ pub mod doctor;
 pub mod error;
 pub mod error_titles;
 pub mod finish;
-mod folders;
 pub mod gc;
 pub mod hard_rollback;
 pub mod items;

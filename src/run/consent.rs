@@ -14,9 +14,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::directive::pin::{files_of, links};
 use super::error::RunError;
-use super::folders::{RunFolders, key_file};
 use super::rewrite;
-use super::session::{RunRequest, Session, open_repository};
+use super::session::{RunRequest, Session};
 use super::worktree_lock::refuse_inside;
 use crate::checkpoint::delta::Delta;
 use crate::checkpoint::error::CheckpointError;
@@ -32,6 +31,7 @@ use crate::item::store::{Item, ItemKind, ItemStore, Layer, LookupError};
 use crate::journal::event::{Approver, Consent, ConsentTo, ConsentedItem, Event};
 use crate::journal::summary::RunStatus;
 use crate::journal::{Authenticity, RunId, TagCheck, list, path_of, read_each};
+use crate::workspace::{RunFolders, key_file, open_repository};
 
 /// An upper limit for the size of an item file.
 const MAX_FILE: u64 = 256 * 1024 * 1024;

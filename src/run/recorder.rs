@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 use super::consent;
 use super::directive::state::{Cost, RunState};
 use super::error::RunError;
-use super::folders::RunFolders;
 use super::recovery::OnFault;
 use super::session::Observer;
 use super::settle::Settlement;
@@ -26,6 +25,7 @@ use crate::journal::summary::{
 };
 use crate::journal::{Digest, Journal, RunId, StepId, sequence};
 use crate::problem::Problem;
+use crate::workspace::RunFolders;
 
 /// Writes the journal of a run.
 pub(super) struct Recorder<'a> {

@@ -8,13 +8,14 @@ use std::fs;
 use std::path::Path;
 
 /// Front door first. A module may use the modules after it, never one before it.
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 22] = [
     "main",
     "cli",
     "mcp",
     "hooks",
     "error",
     "run",
+    "workspace",
     "audit",
     "journal",
     "validation",

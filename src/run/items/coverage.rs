@@ -17,7 +17,7 @@ use crate::checkpoint::path::RepoPath;
 use crate::context::Context;
 use crate::item::directive::CheckpointMode;
 use crate::item::source::read_bytes;
-use crate::run::session::open_checkpointer;
+use crate::workspace::open_checkpointer;
 
 /// What to do with a change that cannot be undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

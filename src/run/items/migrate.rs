@@ -16,7 +16,7 @@ use crate::item::migration::{
 };
 use crate::item::store::ItemStore;
 use crate::problem::{Code, Explain, Hint};
-use crate::run::session::open_checkpointer;
+use crate::workspace::open_checkpointer;
 
 /// A migrated script.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
