@@ -7,6 +7,7 @@
 //! - [`mcp`]: the server for agents; asynchronous.
 //! - [`hooks`]: git hooks: putting them into a repository, and what each does.
 //! - [`error`]: the errors that the front doors report, with codes, hints and exit codes.
+//! - [`doctor`]: checks what works on this machine by trying it.
 //! - [`run`]: running steps; the one place that joins processes, checkpoints and the journal.
 //! - [`workspace`]: the repository of a project, its checkpointer, and the folders of its journals.
 //! - [`audit`]: reads past runs from the journals.
@@ -30,6 +31,7 @@ pub mod cli;
 pub mod config;
 pub mod context;
 pub mod disk;
+pub mod doctor;
 pub(crate) mod encoding;
 pub mod error;
 pub mod exec;

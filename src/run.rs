@@ -18,7 +18,6 @@ pub mod checkpoint;
 pub mod confinement;
 pub mod consent;
 pub mod directive;
-pub mod doctor;
 pub mod error;
 pub mod error_titles;
 pub mod finish;

@@ -46,7 +46,7 @@ impl WaitingRun {
 }
 
 /// The unfinished run of a directive in this worktree.
-pub(super) fn find(folders: &RunFolders) -> Result<Option<WaitingRun>, RunError> {
+pub(crate) fn find(folders: &RunFolders) -> Result<Option<WaitingRun>, RunError> {
     let Some(run) = named(&folders.own)? else {
         return Ok(None);
     };
