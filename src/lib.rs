@@ -7,6 +7,7 @@
 //! - [`mcp`]: the server for agents; asynchronous.
 //! - [`hooks`]: git hooks: putting them into a repository, and what each does.
 //! - [`error`]: the errors that the front doors report, with codes, hints and exit codes.
+//! - [`selftest`]: tests piton on this machine, in a throw-away repository.
 //! - [`doctor`]: checks what works on this machine by trying it.
 //! - [`run`]: running steps; the one place that joins processes, checkpoints and the journal.
 //! - [`workspace`]: the repository of a project, its checkpointer, and the folders of its journals.
@@ -43,6 +44,7 @@ pub mod mcp;
 pub mod policy;
 pub mod problem;
 pub mod run;
+pub mod selftest;
 pub(crate) mod system_call;
 pub mod validation;
 pub(crate) mod words;

@@ -41,7 +41,6 @@ mod reversal;
 pub mod review;
 pub mod rewrite;
 mod secrecy;
-pub mod selftest;
 pub mod session;
 mod settle;
 pub mod situation;

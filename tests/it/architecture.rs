@@ -8,12 +8,13 @@ use std::fs;
 use std::path::Path;
 
 /// Front door first. A module may use the modules after it, never one before it.
-const ORDER: [&str; 23] = [
+const ORDER: [&str; 24] = [
     "main",
     "cli",
     "mcp",
     "hooks",
     "error",
+    "selftest",
     "doctor",
     "run",
     "workspace",
