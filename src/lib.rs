@@ -10,6 +10,7 @@
 //! - [`selftest`]: tests piton on this machine, in a throw-away repository.
 //! - [`doctor`]: checks what works on this machine by trying it.
 //! - [`run`]: running steps; the one place that joins processes, checkpoints and the journal.
+//! - [`trust`]: the user's trusted keys, signatures of authors, and what a person has seen.
 //! - [`workspace`]: the repository of a project, its checkpointer, and the folders of its journals.
 //! - [`audit`]: reads past runs from the journals.
 //! - [`journal`]: what a run did, event by event, in a chain that shows tampering; the lock of a worktree.
@@ -46,6 +47,7 @@ pub mod problem;
 pub mod run;
 pub mod selftest;
 pub(crate) mod system_call;
+pub mod trust;
 pub mod validation;
 pub(crate) mod words;
 pub mod workspace;

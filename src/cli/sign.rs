@@ -7,11 +7,11 @@ use super::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::store::ItemKind;
-use crate::run::author::Authorship;
 use crate::run::items::{
     CheckedItem, Home, ItemAnswer, ItemCommand, SignItems, SignatureReport, Signed, SignedItem,
     check_signatures,
 };
+use crate::trust::author::Authorship;
 
 /// Stamp items, and sign them with your SSH key
 ///

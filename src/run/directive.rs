@@ -261,7 +261,7 @@ impl PreparedRun {
 
     /// A note about unsigned items.
     pub fn unsigned_note(&self) -> Option<String> {
-        super::author::unsigned_note(self.pinned.unsigned(&self.store))
+        crate::trust::author::unsigned_note(self.pinned.unsigned(&self.store))
     }
 
     /// The directive, as `id@version`.

@@ -9,7 +9,6 @@ use std::io;
 use std::path::PathBuf;
 
 use super::acceptance::AcceptanceError;
-use super::author::AuthorError;
 use super::caches::CacheError;
 use super::finish::FinishError;
 use super::linked_worktree::WorktreeError;
@@ -31,6 +30,8 @@ use crate::item::wording::shown as item_shown;
 use crate::journal::lock::LockError;
 use crate::journal::{JournalError, RunId};
 use crate::problem::{Code, Explain, Hint, HintCall, hint, with_causes};
+
+use crate::trust::author::AuthorError;
 
 use super::directive::Waiting;
 use super::items::ItemStepError;

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// Front door first. A module may use the modules after it, never one before it.
-const ORDER: [&str; 24] = [
+const ORDER: [&str; 25] = [
     "main",
     "cli",
     "mcp",
@@ -17,6 +17,7 @@ const ORDER: [&str; 24] = [
     "selftest",
     "doctor",
     "run",
+    "trust",
     "workspace",
     "audit",
     "journal",
@@ -575,7 +576,7 @@ const FOREIGN_TEXTS: [(&str, &str); 24] = [
     ("item/yaml", "the YAML parser"),
     ("item/params", "the JSON Schema crate"),
     ("mcp/stdio/message.rs", "the JSON parser"),
-    ("run/author.rs", "ssh-keygen"),
+    ("trust/author.rs", "ssh-keygen"),
     ("problem", "the names of the codes"),
     ("checkpoint/message/given.rs", "git"),
     ("exec/resolve/script.rs", "Python"),

@@ -14,10 +14,10 @@ use crate::item::signature::author::{AuthorSignature, PublicKey, statement};
 use crate::item::signature::author_file;
 use crate::item::source::{MAX_DOCUMENT, read_bytes};
 use crate::policy::author::public_key;
-use crate::run::author::signature_beside;
 use crate::run::error::RunError;
 use crate::run::items::{ItemAnswer, ItemEffect, ItemStepError, Write};
-use crate::run::trust::{self, Trust, TrustError};
+use crate::trust::author::signature_beside;
+use crate::trust::keys::{self, Trust, TrustError};
 
 /// Signatures by the text that they sign.
 pub(in crate::run::items) type Signatures = BTreeMap<String, String>;
@@ -32,7 +32,7 @@ pub(in crate::run::items) fn make(
     let ItemAnswer::Sign(answer) = &effect.answer else {
         return Ok(Signatures::new());
     };
-    let keygen = trust::keygen(ctx)?;
+    let keygen = keys::keygen(ctx)?;
     let key = key_file(ctx, key);
     let public = public_half(&key);
     refuse_revoked(ctx, public.as_ref())?;
@@ -69,7 +69,7 @@ pub(in crate::run::items) fn foresee(
     let ItemAnswer::Sign(answer) = &mut effect.answer else {
         return Ok(());
     };
-    let keygen = trust::keygen(ctx)?;
+    let keygen = keys::keygen(ctx)?;
     let key = key_file(ctx, key);
     ssh::check_key(&key)?;
     let public = public_half(&key);

@@ -10,9 +10,9 @@ use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::validate;
 use crate::problem::{Explain, Hint, HintCall, hint};
-use crate::run::author::{self, AuthorError, Authors, Authorship};
 use crate::run::error::RunError;
 use crate::run::items::{ItemStepError, SignItems};
+use crate::trust::author::{self, AuthorError, Authors, Authorship};
 
 /// The result of the check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -63,7 +63,7 @@ pub fn check_signatures(ctx: &Context, request: &SignItems) -> Result<SignatureR
     let mut authors = None;
     let mut items = Vec::new();
     for item in selection.items {
-        let has_signature = crate::run::author::signature_beside(&item.file) != Ok(None);
+        let has_signature = crate::trust::author::signature_beside(&item.file) != Ok(None);
         let author = if has_signature || required == SignatureRequirement::Author {
             let authors = match &mut authors {
                 Some(authors) => authors,
