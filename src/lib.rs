@@ -10,6 +10,7 @@
 //! - [`selftest`]: tests piton on this machine, in a throw-away repository.
 //! - [`doctor`]: checks what works on this machine by trying it.
 //! - [`run`]: running steps; the one place that joins processes, checkpoints and the journal.
+//! - [`authoring`]: the verbs of items: search, load, sign, migrate, create, update and delete.
 //! - [`trust`]: the user's trusted keys, signatures of authors, and what a person has seen.
 //! - [`workspace`]: the repository of a project, its checkpointer, and the folders of its journals.
 //! - [`audit`]: reads past runs from the journals.
@@ -28,6 +29,7 @@
 //! - [`failpoint`]: points at which tests make piton die; empty in release builds.
 
 pub mod audit;
+pub mod authoring;
 pub mod checkpoint;
 pub mod cli;
 pub mod config;

@@ -15,6 +15,7 @@ use super::linked_worktree::WorktreeError;
 use super::pinned_authority::ConfinementError;
 use crate::audit::error::AuditError;
 use crate::audit::reference::ReferenceError;
+use crate::authoring::ItemStepError;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
 use crate::exec::ResolveError;
@@ -34,7 +35,6 @@ use crate::problem::{Code, Explain, Hint, HintCall, hint, with_causes};
 use crate::trust::author::AuthorError;
 
 use super::directive::Waiting;
-use super::items::ItemStepError;
 use super::undo::error::UndoError;
 use super::unfinished_note::WaitingRun;
 use super::unsettled::RecoveryAction;
@@ -196,7 +196,7 @@ pub enum RunError {
     Value(#[from] ValueError),
     /// An item step failed.
     #[error(transparent)]
-    Item(#[from] ItemStepError),
+    Item(ItemStepError),
     /// The agent command cannot be parsed.
     #[error("`{}` is not a command line", item_shown(.0))]
     AgentCommand(String),

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// Front door first. A module may use the modules after it, never one before it.
-const ORDER: [&str; 25] = [
+const ORDER: [&str; 26] = [
     "main",
     "cli",
     "mcp",
@@ -17,6 +17,7 @@ const ORDER: [&str; 25] = [
     "selftest",
     "doctor",
     "run",
+    "authoring",
     "trust",
     "workspace",
     "audit",

@@ -3,6 +3,7 @@
 use super::RunError;
 use crate::audit::error::AuditError;
 use crate::audit::reference::MomentError;
+use crate::authoring::ItemStepError;
 use crate::exec::ResolveError;
 use crate::exec::ssh::SshError;
 use crate::trust::keys::TrustError;
@@ -41,5 +42,14 @@ impl From<TrustError> for RunError {
 impl From<SshError> for RunError {
     fn from(err: SshError) -> Self {
         Self::Author(err.into())
+    }
+}
+
+impl From<ItemStepError> for RunError {
+    fn from(err: ItemStepError) -> Self {
+        match err {
+            ItemStepError::Author(err) => err.into(),
+            err => Self::Item(err),
+        }
     }
 }
