@@ -12,6 +12,7 @@
 //! - [`run`]: running steps; the one place that joins processes, checkpoints and the journal.
 //! - [`authoring`]: the verbs of items: search, load, sign, migrate, create, update and delete.
 //! - [`trust`]: the user's trusted keys, signatures of authors, and what a person has seen.
+//! - [`values`]: fills in the templates of directives and evaluates their expressions.
 //! - [`workspace`]: the repository of a project, its checkpointer, and the folders of its journals.
 //! - [`audit`]: reads past runs from the journals.
 //! - [`journal`]: what a run did, event by event, in a chain that shows tampering; the lock of a worktree.
@@ -51,5 +52,6 @@ pub mod selftest;
 pub(crate) mod system_call;
 pub mod trust;
 pub mod validation;
+pub mod values;
 pub(crate) mod words;
 pub mod workspace;

@@ -50,5 +50,4 @@ mod touched;
 pub mod undo;
 pub mod unfinished_note;
 mod unsettled;
-pub mod values;
 mod worktree_lock;

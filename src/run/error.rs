@@ -33,12 +33,12 @@ use crate::journal::{JournalError, RunId};
 use crate::problem::{Code, Explain, Hint, HintCall, hint, with_causes};
 
 use crate::trust::author::AuthorError;
+use crate::values::ValueError;
 
 use super::directive::Waiting;
 use super::undo::error::UndoError;
 use super::unfinished_note::WaitingRun;
 use super::unsettled::RecoveryAction;
-use super::values::ValueError;
 
 pub use restart::RestartError;
 use words::{needs, problem_list, tree_name, waiting_in};

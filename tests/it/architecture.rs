@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// Front door first. A module may use the modules after it, never one before it.
-const ORDER: [&str; 26] = [
+const ORDER: [&str; 27] = [
     "main",
     "cli",
     "mcp",
@@ -19,6 +19,7 @@ const ORDER: [&str; 26] = [
     "run",
     "authoring",
     "trust",
+    "values",
     "workspace",
     "audit",
     "journal",

@@ -19,7 +19,7 @@ use crate::run::error::RunError;
 use crate::run::items;
 use crate::run::settle::{ChangesVerdict, Fate, Wording};
 use crate::run::tool::{self, Listener, ToolPlan, ToolPlanner, ToolRequest, ToolStep};
-use crate::run::values::{self, ValueError};
+use crate::values::{self, ValueError};
 
 impl Run<'_> {
     /// Executes the current step.
