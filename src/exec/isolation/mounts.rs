@@ -63,10 +63,11 @@ impl NamespaceUser {
         }
     }
 
-    /// Leaves the mount namespace of the other processes, with the rights to change its own, and the
-    /// other namespaces that these flags name. Allocates nothing.
+    /// Leaves the mount namespace of the other processes, with the rights to change its own, the shared
+    /// memory and the queues of System V, and the other namespaces that these flags name. Allocates
+    /// nothing.
     pub(super) fn leave_mounts(&self, others: UnshareFlags) -> io::Result<()> {
-        let left = UnshareFlags::NEWNS | others;
+        let left = UnshareFlags::NEWNS | UnshareFlags::NEWIPC | others;
         let is_alone = self.is_root
             && match unshare(left) {
                 Ok(()) => true,

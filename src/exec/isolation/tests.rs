@@ -64,6 +64,32 @@ fn where_everything_else_is_read_only_each_writable_folder_needs_a_mount() {
 }
 
 #[test]
+fn folders_on_the_way_to_a_read_only_one_cannot_be_moved() {
+    let own = |writable: &[&str], guarded: &[&str]| mounts(MountView::Own, writable, guarded);
+    assert_eq!(
+        own(&["/p"], &["/p/a/b/git", "/p/a/c/git", "/q/r/git"]),
+        [
+            writable("/p"),
+            writable("/p/a"),
+            writable("/p/a/b"),
+            writable("/p/a/c"),
+            read_only("/p/a/b/git"),
+            read_only("/p/a/c/git"),
+        ]
+    );
+    // A project below the temporary folder.
+    assert_eq!(
+        own(&["/tmp", "/tmp/x/p"], &["/tmp/x/p/.git"]),
+        [
+            writable("/tmp"),
+            writable("/tmp/x"),
+            writable("/tmp/x/p"),
+            read_only("/tmp/x/p/.git"),
+        ]
+    );
+}
+
+#[test]
 fn a_hidden_home_shows_what_is_written_or_named_only() {
     let mut confinement = Confinement::new(&[], &[], &[], MountView::Own, TcpRule::Any);
     confinement.writable = ["/home/user/project", "/tmp"].map(Into::into).into();
