@@ -13,6 +13,7 @@ use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::held::FileTime;
 use crate::checkpoint::path::{RepoPath, listed};
 use crate::checkpoint::snapshot::{LeftOutReason, Snapshot};
+use crate::exec::supervisor::Touched;
 use crate::problem::{Code, Problem};
 
 /// Where piton keeps the outputs of calls that a tool makes with piton.
@@ -131,19 +132,51 @@ fn unheld(
     }
     let top = checkpointer.repository().top();
     let top = fs::canonicalize(top).unwrap_or_else(|_| top.to_path_buf());
-    let touched = rules.touched.below(&top).into_iter();
     let is_ours = |path: &Path| {
         let mut above = path.ancestors().skip(1);
         above.any(|folder| folder.ends_with(OUTPUTS) || top.join(folder) == temporary)
     };
-    let touched = touched
-        .filter_map(|path| RepoPath::find_below(&top, &top.join(path)))
-        .filter(|path| !path.is_top() && !(rules.may_change)(path) && !is_ours(path.as_path()))
-        .filter(|path| !unheld.iter().any(|one| path == one || path.is_inside(one)))
-        .filter(|path| found.outside.binary_search(path).is_err());
-    let more = checkpointer.changed_unheld(touched.collect(), [before, after], began)?;
-    unheld.extend(more);
+    let forbidden = |path: &Path| {
+        RepoPath::find_below(&top, &top.join(path))
+            .filter(|path| !path.is_top() && !is_ours(path.as_path()) && !is_index(path))
+            .filter(|path| !(rules.may_change)(&permitted_by(path)))
+            .filter(|path| !unheld.iter().any(|one| path == one || path.is_inside(one)))
+            .filter(|path| found.outside.binary_search(path).is_err())
+    };
+    let all = match rules.touched {
+        Touched::Unknown(_) => checkpointer.changed_since(began),
+        Touched::Everything | Touched::Paths(_) => Vec::new(),
+    };
+    let touched = rules.touched.below(&top).into_iter();
+    let touched = touched.chain(all.iter().map(RepoPath::as_path));
+    let touched = touched.filter_map(forbidden).collect();
+    let removed = rules.touched.removed_below(&top).into_iter();
+    let removed = removed.filter_map(|(path, born)| Some((forbidden(path)?, born)));
+    let removed = checkpointer.removed_unheld(removed.collect(), before, began)?;
+    let changed = checkpointer.changed_unheld(touched, [before, after], began)?;
+    unheld.extend(changed);
+    unheld.extend(removed);
     unheld.sort();
     unheld.dedup();
     Ok(unheld)
+}
+
+/// The path that decides whether a file may change. The files of a nested repository's `.git` may
+/// change where any file of it may.
+fn permitted_by(path: &RepoPath) -> RepoPath {
+    let mut above = path.clone();
+    while !above.is_top() && !above.is_safe() {
+        above = above.parent();
+    }
+    if above == *path {
+        above
+    } else {
+        above.join(b"any file")
+    }
+}
+
+/// Whether a file is the index of a nested repository, which git writes when it only reads.
+fn is_index(path: &RepoPath) -> bool {
+    let is_of_git = path.parent().file_name() == b".git";
+    is_of_git && matches!(path.file_name(), b"index" | b"index.lock")
 }
