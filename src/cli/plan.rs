@@ -20,7 +20,7 @@ const MOST_ELEMENTS: usize = 10;
 /// Shows what a run would do.
 pub(super) fn show(preview: &RunPreview, ui: &mut Ui) -> Result<ExitStatus, Error> {
     if ui.format() == Format::Json {
-        ui.json(preview)?;
+        ui.json(&preview.to_json())?;
         return Ok(status(preview.worst));
     }
     let mut page = PlanPage {
