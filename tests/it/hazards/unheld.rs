@@ -179,6 +179,39 @@ fn e_a_step_whose_files_are_not_known_hides_no_ignored_file() {
 }
 
 #[test]
+fn e_files_of_another_worktree_are_judged() {
+    for (script, path) in [
+        ("echo x > ../other/src/victim", "other/src/victim"),
+        ("rm ../other/src/victim", "other/src/victim"),
+        ("mv ../other/src ../elsewhere", "other/src"),
+    ] {
+        let project = project();
+        project.bash("git worktree add -q ../other");
+        let ran = exec(&project, "docs/**", &format!("{script}; echo d > docs/a"));
+        assert_eq!(ran.code(), Some(3), "{script}\n{ran}");
+        assert!(ran.stderr().contains(path), "{script}\n{ran}");
+        assert_eq!(text(&project, "docs/a").as_deref(), Some("a\n"), "{ran}");
+        // From the other one, and where nothing is named.
+        let script = script.replace("../other", "../project");
+        let project = self::project();
+        project.bash("git worktree add -q ../other; mkdir ../other/docs -p");
+        let other = project.within("../other");
+        let ran = exec(&other, "docs/**", &script);
+        assert_eq!(ran.code(), Some(3), "{script}\n{ran}");
+        let ran = exec(
+            &other,
+            "docs/**",
+            "echo d > docs/a; git log; git status; git branch new",
+        );
+        assert_eq!(ran.code(), Some(0), "{ran}");
+    }
+    let project = project();
+    project.bash("git worktree add -q ../other");
+    let ran = project.exec("echo x > ../other/src/victim; git worktree add -q ../more");
+    assert_eq!(ran.code(), Some(0), "{ran}");
+}
+
+#[test]
 fn e_a_tool_that_writes_an_ignored_file_outside_of_its_writes_is_denied() {
     let writes = "isolation: trusted\nwrites: ['docs/**']\nmutates_state: true";
     let project = TestProject::new()
