@@ -191,7 +191,7 @@ fn a_sandbox_that_cannot_be_given_is_refused_or_accepted_openly() {
     );
     // The same in a directive, in its plan, and for a command.
     let project = project
-        .tool("u", "isolation: sandboxed", "true")
+        .tool("u", "isolation: restricted", "true")
         .directive("d", ["t", "u"])
         .committed();
     for (words, code) in [
