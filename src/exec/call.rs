@@ -303,6 +303,10 @@ pub fn prepare(
                 },
             };
             work.argv.extend(judged.arguments);
+            if let Some(copy) = &judged.copy {
+                let confinement = work.confinement.take();
+                work.confinement = confinement.map(|it| it.and_visible(copy.path()));
+            }
             judged.copy
         }
     };

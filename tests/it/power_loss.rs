@@ -26,11 +26,9 @@ const SAMPLED: usize = 13;
 /// The same where only some damage has to be found.
 const SAMPLED_FOR_DAMAGE: usize = 3;
 
-/// What a recovery says when it keeps the files of a step.
-const UNDECIDED: [&str; 2] = [
-    "unknown who made these changes",
-    "you decide whether it is done, failed, or run again",
-];
+/// What a recovery says when it keeps the files of a step. Their names follow.
+const UNDECIDED: &str = "unknown who made these changes";
+const NAMED: &str = "; kept: `";
 
 /// Failpoints of `rollback --hard`.
 const HARD_PLACES: [&str; 5] = [
@@ -224,7 +222,7 @@ impl Machine {
                     Ok((picture, _)) if valid.right.contains(&picture) => {}
                     Ok((picture, told))
                         if valid.kept.contains(&picture)
-                            && UNDECIDED.iter().any(|said| told.contains(said)) => {}
+                            && [UNDECIDED, NAMED].iter().all(|said| told.contains(said)) => {}
                     Ok((picture, told)) => {
                         let right = valid.right.iter().map(|right| picture.difference(right));
                         let differences: Vec<String> = right.collect();
