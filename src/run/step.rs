@@ -20,7 +20,6 @@ use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::exec::interrupt::{Interrupts, signal_name};
 use crate::exec::isolation::Confinement;
-use crate::exec::process;
 use crate::exec::subprocess::{self, CommandLine, CommandOutcome, Streams, SubprocessError};
 use crate::exec::supervisor::{MARK, Supervisor, SupervisorError, Touched, Watch};
 use crate::failpoint::failpoint;
@@ -231,30 +230,12 @@ fn attend_command(
     if let Some(repository) = repository.filter(|_| unwatched.is_none()) {
         touched::watch(recorder, repository, step, &mut work);
     }
-    let pid = supervisor.pid();
-    let (started, boot) = (
-        process::start_time(pid).unwrap_or_default(),
-        process::boot_id().unwrap_or_default(),
-    );
-    // The supervisor waits until this event is on disk.
-    recorder.record(&Event::ToolStarted {
-        step,
-        pid,
-        started,
-        boot,
-        supervised: true,
-    })?;
+    recorder.start_process(step, supervisor.pid(), true)?;
     failpoint("tool-announced");
     match supervisor.run(&work, &mut interrupts, &mut |_, _| {}) {
         Ok(ended) => {
             failpoint("tool-ended");
-            let outcome = CommandOutcome {
-                exit_code: ended.exit_code,
-                signal: ended.signal,
-                duration: ended.duration,
-                timed_out: ended.timed_out,
-                interrupted: ended.interrupted,
-            };
+            let outcome = ended.outcome();
             finish_command(recorder, step, &outcome, ended.leftovers)?;
             Ok(Ran {
                 outcome,
@@ -289,17 +270,7 @@ fn spawn(
 ) -> Result<Ran, RunError> {
     let mut interrupts = Interrupts::listen_for(&recorder.ctx.stop).map_err(RunError::Signals)?;
     let outcome = subprocess::run(command, &mut interrupts, |pid| {
-        let started = process::start_time(pid).unwrap_or_default();
-        let boot = process::boot_id().unwrap_or_default();
-        recorder
-            .record(&Event::ToolStarted {
-                step,
-                pid,
-                started,
-                boot,
-                supervised: false,
-            })
-            .map(|_| ())
+        recorder.start_process(step, pid, false)
     });
     let outcome = outcome?;
     failpoint("tool-ended");
