@@ -114,32 +114,13 @@ pub(super) fn sign(
         ..ValidationOptions::of(ctx)
     };
     let mistakes = validation::first_errors(&others, store, &options);
-    let others = others.into_iter().zip(mistakes);
-    for (item, mistake) in stamped_before
-        .into_iter()
-        .map(|item| (item, None))
-        .chain(others)
-    {
-        let top = top(ctx, home)?;
-        let entry = |hash: &str, time: &str| SignedItem {
-            name: item.id.to_string(),
-            item_type: item.kind(),
-            path: shown(&store.roots().display(&item.file)),
-            hash: hash.to_owned(),
-            time: time.to_owned(),
-            author: None,
-            earlier_signature: None,
-            place: item
-                .file
-                .strip_prefix(top)
-                .unwrap_or(&item.file)
-                .to_path_buf(),
-            home,
-        };
+    let top = top(ctx, home)?;
+    for item in stamped_before {
         if let Integrity::Valid { hash, time } = &item.integrity {
-            unchanged.push(entry(hash, time));
-            continue;
+            unchanged.push(SignedItem::of(store, item, (home, top), (hash, time)));
         }
+    }
+    for (item, mistake) in others.into_iter().zip(mistakes) {
         let stamped = match mistake {
             Some(error) => Err(SignRefusal {
                 reason: format!("{}: {}", error.code, error.message),
@@ -155,7 +136,7 @@ pub(super) fn sign(
                     .then(|| shown(&store.roots().display(&beside)));
                 signed.push(SignedItem {
                     earlier_signature,
-                    ..entry(&stamped.hash, &time)
+                    ..SignedItem::of(store, item, (home, top), (&stamped.hash, &time))
                 });
                 add_writes(&mut writes, stamped, top, home);
             }
@@ -185,6 +166,28 @@ pub(super) fn sign(
         answer: ItemAnswer::Sign(answer),
         writes,
     })
+}
+
+impl SignedItem {
+    fn of(
+        store: &ItemStore,
+        item: &Item,
+        (home, top): (Home, &Path),
+        (hash, time): (&str, &str),
+    ) -> Self {
+        let place = item.file.strip_prefix(top).unwrap_or(&item.file);
+        Self {
+            name: item.id.to_string(),
+            item_type: item.kind(),
+            path: shown(&store.roots().display(&item.file)),
+            hash: hash.to_owned(),
+            time: time.to_owned(),
+            author: None,
+            earlier_signature: None,
+            place: place.to_path_buf(),
+            home,
+        }
+    }
 }
 
 impl Signed {

@@ -101,9 +101,10 @@ fn step(ctx: &Context, script: &str) -> Result<RunSummary, RunError> {
         streams: Streams::OutputToStderr,
         watch: Watch::Yes,
     };
+    let checked = command.check(ctx, request.mode)?;
     let mut silent = |_: &_| {};
     let mut session = Session::begin(ctx, &request, &mut silent)?;
     let supervisor = command.supervisor(ctx)?;
-    let end = step::run_command(&mut session, &command, supervisor)?;
+    let end = step::run_command(&mut session, checked, supervisor)?;
     session.finish(end.run_status(), end.error)
 }

@@ -18,6 +18,7 @@ use crate::exec::subprocess::{self, CommandLine};
 use crate::exec::supervisor::{Stream, Supervisor};
 use crate::item::directive::CheckpointMode;
 use crate::item::finding::Strength;
+use crate::item::params::ParameterText;
 use crate::item::store::{ItemStore, Roots};
 use crate::item::wording::shown;
 use crate::policy::Authority;
@@ -137,7 +138,7 @@ fn call(
     );
     let request = ToolRequest {
         id: name.to_owned(),
-        words: vec!["number=21".to_owned()],
+        texts: vec![ParameterText::new("number", "21")],
         ..ToolRequest::default()
     };
     let planner = ToolPlanner {

@@ -41,6 +41,7 @@ use crate::context::Context;
 use crate::exec::interrupt::Interrupts;
 use crate::item::directive::CheckpointMode;
 use crate::item::finding::Strength;
+use crate::item::params::ParameterText;
 use crate::item::store::ItemStore;
 use crate::item::tool::Isolation;
 use crate::journal::RunId;
@@ -59,8 +60,8 @@ pub struct DirectiveRequest {
     /// The directive: `id` or `category/id`.
     pub id: String,
     pub inputs: Map<String, Value>,
-    /// Inputs as typed on the command line, `name=value`.
-    pub words: Vec<String>,
+    /// Inputs whose texts get the declared type.
+    pub texts: Vec<ParameterText>,
     /// The checkpoint mode; by default that of the directive or the settings.
     pub mode: Option<CheckpointMode>,
     pub options: RunOptions,
@@ -213,7 +214,7 @@ impl PreparedRun {
         confinement::require_for_agents(ctx, &agents)?;
         let mut pinned = Pinned::of(ctx, &store, &request.id)?;
         let root = pinned.find(ctx, &store, &request.id)?;
-        pinned.inputs = values::inputs(&root.directive, request.inputs.clone(), &request.words)
+        pinned.inputs = values::inputs(&root.directive, request.inputs.clone(), &request.texts)
             .map_err(|problems| RunError::Inputs {
                 directive: root.label.clone(),
                 problems,

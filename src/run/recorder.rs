@@ -17,6 +17,7 @@ use super::unsettled::{InDirective, RecoveryAction};
 use crate::audit::history::RunRecord;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
+use crate::exec::process;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::summary::{
@@ -182,6 +183,23 @@ impl<'a> Recorder<'a> {
             before,
             writes,
             order,
+        })?;
+        Ok(())
+    }
+
+    /// Records that the process of a step has started. A supervisor waits until this is on disk.
+    pub(super) fn start_process(
+        &mut self,
+        step: u32,
+        pid: u32,
+        supervised: bool,
+    ) -> Result<(), RunError> {
+        self.record(&Event::ToolStarted {
+            step,
+            pid,
+            started: process::start_time(pid).unwrap_or_default(),
+            boot: process::boot_id().unwrap_or_default(),
+            supervised,
         })?;
         Ok(())
     }

@@ -3,22 +3,22 @@
 use serde_json::{Map, Value};
 
 use crate::item::directive::Directive;
-use crate::item::params::{self, DeclaredParameters, ParamProblem};
+use crate::item::params::{self, DeclaredParameters, ParamProblem, ParameterText};
 
-/// Merges given inputs with `name=value` words, checks them and fills in defaults.
+/// Merges given inputs with texts, checks them and fills in defaults.
 ///
-/// Words take precedence: a person typed them, while the others may come from a file.
+/// Texts take precedence: a person typed them, while the others may come from a file.
 pub fn inputs(
     directive: &Directive,
     mut given: Map<String, Value>,
-    words: &[String],
+    texts: &[ParameterText],
 ) -> Result<Map<String, Value>, Vec<ParamProblem>> {
     let declared = DeclaredParameters::of_directive(directive);
     let mut problems: Vec<ParamProblem> = given
         .keys()
         .filter_map(|name| declared.unknown(name))
         .collect();
-    match declared.from_words(words) {
+    match declared.convert(texts) {
         Ok(typed) => given.extend(typed),
         Err(more) => problems.extend(more),
     }

@@ -64,13 +64,10 @@ impl Machine {
         let images = tempfile::tempdir().expect("a temporary folder");
         let image = images.path().join("start");
         let project = TestProject::without_git().synced();
-        as_root(
-            &project,
-            &format!(
-                "truncate -s 48M '{0}'; mkfs.ext4 -q -F '{0}'",
-                image.display()
-            ),
-        );
+        project.as_root(&format!(
+            "truncate -s 48M '{0}'; mkfs.ext4 -q -F '{0}'",
+            image.display()
+        ));
         mount(&project, &image);
         // By default git does not sync the objects that it creates, not even those of the `git add`
         // in the step.
@@ -138,7 +135,7 @@ impl Machine {
     fn unplug(&self) {
         let project = &self.scene.project;
         project.bash("sync --file-system .");
-        as_root(project, &format!("umount '{}'", project.root().display()));
+        project.as_root(&format!("umount '{}'", project.root().display()));
     }
 
     /// Kills a command at a failpoint, loses the power at once, and recovers; none if the failpoint
@@ -283,31 +280,11 @@ impl Drop for Machine {
 }
 
 fn mount(project: &TestProject, image: &Path) {
-    as_root(
-        project,
-        &format!(
-            "mount -o loop '{}' '{}'",
-            image.display(),
-            project.root().display()
-        ),
-    );
-}
-
-/// Mounting needs root. Runs outside of the project folder, which is the mount point.
-fn as_root(project: &TestProject, command: &str) {
-    let root = project.root();
-    let sudo = if rustix::process::geteuid().is_root() {
-        ""
-    } else {
-        "sudo -n "
-    };
-    let script = format!("PATH=$PATH:/usr/sbin:/sbin; {sudo}{command}");
-    let ran = project
-        .hermetic("bash", root.parent().expect("a sandbox"))
-        .args(["-euc", &script])
-        .output();
-    let ran = project.ran(ran.expect("bash starts"));
-    assert_eq!(ran.code(), Some(0), "{command}: {ran}");
+    project.as_root(&format!(
+        "mount -o loop '{}' '{}'",
+        image.display(),
+        project.root().display()
+    ));
 }
 
 fn step(end: &str) -> Vec<String> {

@@ -4,6 +4,8 @@
 //! so that both are read in parallel once. A folder that disappears meanwhile is gone; a folder
 //! that turns into a file is checked again.
 
+mod visit;
+
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -25,29 +27,16 @@ use super::super::stat::Stat;
 use super::cache::StatCache;
 use super::content::PendingFile;
 use super::listing::{FolderListing, ItemFound, ListedEntry, order};
-use super::permission::{FolderNotes, PermissionNotes};
+use super::permission::FolderNotes;
 use super::tracked::{TrackedFile, TrackedFiles};
 use super::{Executable, Large, ScanOptions, Symlinks, TrustIndex};
 use crate::system_call::openat;
 
+use visit::Visit;
+pub(super) use visit::WalkFindings;
+
 /// Git does not read larger ignore files either.
 const MAX_IGNORE_FILE: u64 = 100 << 20;
-
-/// The results of the walk.
-#[derive(Debug, Default)]
-pub(super) struct WalkFindings {
-    /// Missing tracked files, by their position in the index.
-    pub(super) gone: Vec<usize>,
-    /// Files that the index cannot confirm.
-    pub(super) pending: Vec<PendingFile>,
-    pub(super) permissions: PermissionNotes,
-    pub(super) empty_folders: Vec<RepoPath>,
-    pub(super) left_out: Vec<LeftOut>,
-    pub(super) submodules: Vec<RepoPath>,
-    pub(super) attribute_files: Vec<RepoPath>,
-    /// The `.gitignore` files that were read.
-    pub(super) rules: Vec<(RepoPath, Arc<Patterns>)>,
-}
 
 struct ScanWalk<'w> {
     tracked: TrackedFiles<'w>,
@@ -77,17 +66,6 @@ enum WalkScope {
     Everything,
     /// The folder is ignored, or a nested repository, but contains tracked files.
     TrackedOnly,
-}
-
-/// One folder that is being compared.
-struct Visit<'v> {
-    prefix: &'v [u8],
-    range: Range<usize>,
-    rules: FolderRules,
-    reach: WalkScope,
-    notes: FolderNotes,
-    findings: WalkFindings,
-    below: Vec<PendingFolder>,
 }
 
 pub(super) fn walk(
@@ -569,55 +547,6 @@ impl ScanWalk<'_> {
             None => {}
         }
         visit.left_out(path, LeftOutReason::SpecialFile);
-    }
-}
-
-impl<'v> Visit<'v> {
-    fn new(
-        prefix: &'v [u8],
-        permissions: Option<u32>,
-        range: Range<usize>,
-        rules: FolderRules,
-        reach: WalkScope,
-    ) -> Self {
-        let notes = FolderNotes::new(prefix, permissions);
-        Self {
-            prefix,
-            range,
-            rules,
-            reach,
-            notes,
-            findings: WalkFindings::default(),
-            below: Vec::new(),
-        }
-    }
-
-    fn left_out(&mut self, path: Vec<u8>, reason: LeftOutReason) {
-        self.findings.left_out.push(LeftOut {
-            path: RepoPath::from_bytes(path),
-            held: false,
-            reason,
-        });
-    }
-
-    /// Records a file that is part of the work tree.
-    fn note_file(&mut self, name: &[u8], found: PathState) {
-        if let PathState::File { permissions, .. } = found {
-            self.notes.file(name, permissions);
-        }
-    }
-}
-
-impl WalkFindings {
-    fn extend(&mut self, more: Self) {
-        self.gone.extend(more.gone);
-        self.pending.extend(more.pending);
-        self.permissions.extend(more.permissions);
-        self.empty_folders.extend(more.empty_folders);
-        self.left_out.extend(more.left_out);
-        self.submodules.extend(more.submodules);
-        self.attribute_files.extend(more.attribute_files);
-        self.rules.extend(more.rules);
     }
 }
 

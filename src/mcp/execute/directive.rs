@@ -66,7 +66,7 @@ fn begin(
         ],
         id,
         inputs,
-        words: Vec::new(),
+        texts: Vec::new(),
         mode: mode(arguments)?,
         options: RunOptions {
             ask: arguments.flag("ask")?,

@@ -8,6 +8,7 @@ use crate::authoring::{self, Home, ItemCommand, Loss};
 use crate::exec::supervisor::Supervisor;
 use crate::item::directive::{OnFailure, Param, StepAction};
 use crate::item::finding::Strength;
+use crate::item::params::ParameterText;
 use crate::item::store::ItemStore;
 use crate::item::template::Template;
 use crate::journal::event::{Event, StepKind, ToolCall, Wait};
@@ -134,12 +135,12 @@ impl Run<'_> {
         let id = self.with_scope(None, |scope| values::fill_text(id, scope))?;
         self.pinned.check_tool(&self.store, &id)?;
         self.keep_pinned()?;
-        let (parameters, words) = self.with_scope(None, |scope| split(params, scope))?;
+        let (parameters, texts) = self.with_scope(None, |scope| split(params, scope))?;
         let request = ToolRequest {
             id,
             command: command.map(str::to_owned),
             parameters,
-            words,
+            texts,
             strict: self.pinned.options.strict,
             allow_degraded: self.pinned.options.allow_degraded,
         };
@@ -190,8 +191,8 @@ impl Run<'_> {
 
     fn act_directive(&mut self, name: &str, id: &str, params: &[Param]) -> Result<(), RunError> {
         let id = self.with_scope(None, |scope| values::fill_text(id, scope))?;
-        let (inputs, words) = self.with_scope(None, |scope| split(params, scope))?;
-        self.enter(name.to_owned(), &id, inputs, &words, None)
+        let (inputs, texts) = self.with_scope(None, |scope| split(params, scope))?;
+        self.enter(name.to_owned(), &id, inputs, &texts, None)
     }
 
     fn act_checkpoint(
@@ -364,9 +365,9 @@ pub(super) const HUMAN_VERIFY: &str = "human-verify";
 pub(super) fn split(
     params: &[Param],
     scope: &values::ValueScope<'_>,
-) -> Result<(Map<String, Value>, Vec<String>), ValueError> {
+) -> Result<(Map<String, Value>, Vec<ParameterText>), ValueError> {
     let mut typed = Map::new();
-    let mut words = Vec::new();
+    let mut texts = Vec::new();
     for param in params {
         let value = values::fill(&param.value, scope).map_err(|err| err.near(param.place))?;
         let keeps_type = Template::parse(&param.value).is_ok_and(|template| {
@@ -375,11 +376,13 @@ pub(super) fn split(
                 .is_some_and(|placeholder| values::has_type(placeholder, scope))
         });
         match value {
-            Value::String(text) if !keeps_type => words.push(format!("{}={text}", param.name)),
+            Value::String(text) if !keeps_type => {
+                texts.push(ParameterText::new(&param.name, &text))
+            }
             value => {
                 typed.insert(param.name.clone(), value);
             }
         }
     }
-    Ok((typed, words))
+    Ok((typed, texts))
 }

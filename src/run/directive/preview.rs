@@ -22,6 +22,7 @@ use crate::item::directive::{
     CheckpointMode, Directive, Limit, OnFailure, Param, Retry, Step, StepAction,
 };
 use crate::item::finding::{Finding, Strength};
+use crate::item::params::ParameterText;
 use crate::item::store::{ItemKind, ItemStore};
 use crate::policy::{Enforcement, WriteRules};
 use crate::problem::Problem;
@@ -481,8 +482,8 @@ impl DirectivePlanner<'_> {
                 ))
             })
             .map_err(RunError::from);
-        let called = filled.and_then(|(id, (parameters, words))| {
-            self.call(known.callers, &id, command, parameters, words)
+        let called = filled.and_then(|(id, (parameters, texts))| {
+            self.call(known.callers, &id, command, parameters, texts)
         });
         match called {
             Ok(call) => {
@@ -541,14 +542,14 @@ impl DirectivePlanner<'_> {
         id: &str,
         command: Option<&str>,
         parameters: Map<String, Value>,
-        words: Vec<String>,
+        texts: Vec<ParameterText>,
     ) -> Result<ToolPlan, RunError> {
         let options = &self.request.options;
         let request = ToolRequest {
             id: id.to_owned(),
             command: command.map(str::to_owned),
             parameters,
-            words,
+            texts,
             strict: options.strict,
             allow_degraded: options.allow_degraded,
         };

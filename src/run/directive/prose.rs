@@ -16,7 +16,6 @@ use crate::checkpoint::watch::GitWatch;
 use crate::config::AgentCommand;
 use crate::exec::call::CallProgress;
 use crate::exec::interrupt::{Interrupts, signal_name};
-use crate::exec::process;
 use crate::exec::subprocess::{CommandOutcome, Conversation, SubprocessError, converse};
 use crate::exec::supervisor::{Stream, Supervisor, Work};
 use crate::failpoint::failpoint;
@@ -245,7 +244,7 @@ impl Run<'_> {
         let recorder = &mut session.recorder;
         let asked = match confinement {
             None => {
-                let on_start = |pid| record_start(recorder, number, pid, false);
+                let on_start = |pid| recorder.start_process(number, pid, false);
                 converse(&line, task.as_bytes(), interrupts, on_start, &mut relay)
             }
             Some(confinement) => {
@@ -439,26 +438,6 @@ fn failed(code: Code, message: String) -> Problem {
     Problem::new(code, message).with_hint("its output is above; its changes are in the work tree")
 }
 
-/// Records that an agent command has started.
-fn record_start(
-    recorder: &mut Recorder<'_>,
-    step: u32,
-    pid: u32,
-    supervised: bool,
-) -> Result<(), RunError> {
-    let started = process::start_time(pid).unwrap_or_default();
-    let boot = process::boot_id().unwrap_or_default();
-    recorder
-        .record(&Event::ToolStarted {
-            step,
-            pid,
-            started,
-            boot,
-            supervised,
-        })
-        .map(|_| ())
-}
-
 /// Runs a confined agent command: a supervisor makes its view of files.
 fn converse_confined(
     recorder: &mut Recorder<'_>,
@@ -468,16 +447,10 @@ fn converse_confined(
     relay: &mut dyn FnMut(Stream, &[u8]),
 ) -> Result<Conversation, RunError> {
     let supervisor = Supervisor::start(&recorder.ctx.program)?;
-    record_start(recorder, step, supervisor.pid(), true)?;
+    recorder.start_process(step, supervisor.pid(), true)?;
     let ended = supervisor.run(work, interrupts, relay)?;
     Ok(Conversation {
-        outcome: CommandOutcome {
-            exit_code: ended.exit_code,
-            signal: ended.signal,
-            duration: ended.duration,
-            timed_out: ended.timed_out,
-            interrupted: ended.interrupted,
-        },
+        outcome: ended.outcome(),
         stdout: ended.stdout,
     })
 }

@@ -21,6 +21,7 @@ use crate::exec::{
 use crate::item::directive::Directive;
 use crate::item::finding::{Finding, Severity, Strength};
 use crate::item::id::ItemId;
+use crate::item::params::ParameterText;
 use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::tool::Isolation;
@@ -46,8 +47,8 @@ pub struct ToolRequest {
     /// The command of a tool that has several.
     pub command: Option<String>,
     pub parameters: Map<String, Value>,
-    /// Parameters as typed on the command line, `name=value`.
-    pub words: Vec<String>,
+    /// Parameters whose texts get the declared type.
+    pub texts: Vec<ParameterText>,
     /// Whether undeclared changes of the tool are a failure.
     pub strict: bool,
     /// Whether a lower isolation level than the requested one is acceptable.
@@ -123,7 +124,7 @@ impl ToolPlanner<'_> {
             id: id.to_owned(),
             command: asked.command,
             parameters: asked.arguments,
-            words: Vec::new(),
+            texts: Vec::new(),
             strict: above.strict,
             allow_degraded: above.allow_degraded,
         };
@@ -149,7 +150,7 @@ pub fn plan(
             problems,
         };
         call.parameters
-            .extend(parameters::from_words(&tool.manifest, &request.words).map_err(wrong)?);
+            .extend(parameters::convert(&tool.manifest, &request.texts).map_err(wrong)?);
     }
     let around = CallEnvironment::of(ctx);
     let mut invocation = resolve_call(store, item, &call, &around)?;

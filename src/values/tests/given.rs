@@ -1,5 +1,5 @@
 use super::*;
-use crate::item::params::ParamProblem;
+use crate::item::params::{ParamProblem, ParameterText};
 
 const INPUTS: &str = "<inputs>
 <input name=\"version\" type=\"string\" required=\"true\" pattern=\"[0-9.]+\">The version</input>
@@ -8,9 +8,9 @@ const INPUTS: &str = "<inputs>
 </inputs>";
 
 fn given(given: Value, words: &[&str]) -> Result<Value, Vec<(String, Option<String>)>> {
-    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let texts = ParameterText::of_arguments(words);
     let told = |problem: ParamProblem| (problem.message, problem.suggestion);
-    inputs(&read(INPUTS), object(given), &words)
+    inputs(&read(INPUTS), object(given), &texts)
         .map(Value::Object)
         .map_err(|problems| problems.into_iter().map(told).collect())
 }

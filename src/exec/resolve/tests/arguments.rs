@@ -1,6 +1,7 @@
 //! Arguments of a command line, folders, limits and timeouts.
 
 use super::*;
+use crate::item::params::ParameterText;
 use crate::problem::Code;
 
 #[test]
@@ -347,7 +348,7 @@ fn words_of_a_command_line_get_their_types() {
         .as_tool()
         .unwrap()
         .manifest;
-    let read = |words: &[&str]| parameters::from_words(manifest, words);
+    let read = |words: &[&str]| parameters::convert(manifest, &ParameterText::of_arguments(words));
     assert_eq!(
         Value::Object(
             read(&["count=3", "title=5=x", "all=true", "tags=[1]", "timeout=4"]).unwrap()

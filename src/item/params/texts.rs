@@ -1,4 +1,4 @@
-//! Values from command-line arguments, each converted to its declared type.
+//! Texts of parameters, each converted to its declared type.
 
 use serde_json::{Map, Value};
 
@@ -6,6 +6,35 @@ use super::{ParamProblem, convert};
 use crate::item::directive::Directive;
 use crate::item::tool::ToolManifest;
 use crate::item::wording::{did_you_mean, nearest, shown};
+
+/// The text of a parameter, from a command line or a directive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterText {
+    pub name: String,
+    /// `None` for an argument that is not `name=value`.
+    pub text: Option<String>,
+}
+
+impl ParameterText {
+    pub fn new(name: &str, text: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            text: Some(text.to_owned()),
+        }
+    }
+
+    /// Reads arguments of the form `name=value`.
+    pub fn of_arguments<W: AsRef<str>>(arguments: &[W]) -> Vec<Self> {
+        let read = |argument: &str| match argument.split_once('=') {
+            Some((name, text)) if !name.is_empty() => Self::new(name, text),
+            _ => Self {
+                name: argument.to_owned(),
+                text: None,
+            },
+        };
+        arguments.iter().map(|it| read(it.as_ref())).collect()
+    }
+}
 
 /// What an item declares about its parameters or inputs.
 pub struct DeclaredParameters<'d> {
@@ -64,20 +93,19 @@ impl<'d> DeclaredParameters<'d> {
         self.schema.get("additionalProperties").is_none()
     }
 
-    /// Parses `name=value` arguments; each value is converted to its declared type.
-    pub fn from_words<W: AsRef<str>>(
+    /// Converts each text to the declared type.
+    pub fn convert(
         &self,
-        words: &[W],
+        texts: &[ParameterText],
     ) -> Result<Map<String, Value>, Vec<ParamProblem>> {
         let noun = self.noun;
         let mut values = Map::new();
         let mut problems = Vec::new();
-        for word in words.iter().map(AsRef::as_ref) {
-            let Some((name, text)) = word.split_once('=').filter(|(name, _)| !name.is_empty())
-            else {
+        for ParameterText { name, text } in texts {
+            let Some(text) = text else {
                 problems.push(problem(
-                    word,
-                    format!("`{}` is not `name=value`", shown(word)),
+                    name,
+                    format!("`{}` is not `name=value`", shown(name)),
                     None,
                 ));
                 continue;
@@ -94,7 +122,7 @@ impl<'d> DeclaredParameters<'d> {
                 .names
                 .iter()
                 .chain(self.common)
-                .find(|(known, _)| *known == name);
+                .find(|(known, _)| known == name);
             let kind = declared.map_or_else(
                 || {
                     problems.extend(self.unknown(name));
@@ -104,7 +132,7 @@ impl<'d> DeclaredParameters<'d> {
             );
             match convert(text, kind) {
                 Ok(value) => {
-                    values.insert(name.to_owned(), value);
+                    values.insert(name.clone(), value);
                 }
                 Err(err) => {
                     let message = format!(
