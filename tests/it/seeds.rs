@@ -5,6 +5,7 @@
 //! `fixtures/seeds/NNN`, in words of our own.
 
 mod proposal;
+mod schema;
 mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
