@@ -6,6 +6,7 @@
 
 mod proposal;
 mod schema;
+mod tool_root;
 mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
