@@ -4,6 +4,7 @@
 //! The modules test what no other test shows. The examples of document `NNN` are in
 //! `fixtures/seeds/NNN`, in words of our own.
 
+mod calls;
 mod proposal;
 mod schema;
 mod tool_root;
