@@ -77,6 +77,10 @@ fn every_example_is_read() {
     ] {
         assert_eq!(knowledge.pointer(pointer), Some(&value), "{pointer}");
     }
+    assert_eq!(
+        shown(&project, "plot-depths")["dependencies"],
+        json!(["depth-scale", "chart-lines"])
+    );
     let search = shown(&project, "sea-search");
     assert_eq!(
         (
