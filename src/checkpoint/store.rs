@@ -128,9 +128,10 @@ impl Store {
     /// Whether an object exists, for callers that only read.
     pub(crate) fn holds(&self, id: ObjectId) -> bool {
         let has_file =
-            fs::metadata(loose_path(&self.objects(), id)).is_ok_and(|found| found.len() > 0);
-        has_file
-            || self.pack_holding(id).is_some()
+            || fs::metadata(loose_path(&self.objects(), id)).is_ok_and(|found| found.len() > 0);
+        // The packs are in memory.
+        self.pack_holding(id).is_some()
+            || has_file()
             || (self.has_new_packs() && self.pack_holding(id).is_some())
     }
 
