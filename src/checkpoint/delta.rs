@@ -1,6 +1,7 @@
 //! The changes of a step: the difference of two snapshots, file by file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use git2::Patch;
 use serde::{Deserialize, Serialize};
@@ -269,7 +270,32 @@ pub(crate) fn captured_differences(
     Ok(found)
 }
 
-/// Lines added and removed in a file; `None` for links, gitlinks and binary files.
+/// The contents before and after a change; `None` for what is no file.
+type Versions = (Option<ObjectId>, Option<ObjectId>);
+
+/// Lines that were counted before: a step counts the same changes for its record, its commit and the
+/// check of an undo.
+#[derive(Default)]
+pub(crate) struct LineCounts(RefCell<HashMap<Versions, (u64, u64)>>);
+
+impl LineCounts {
+    /// The maximum number of remembered changes.
+    const REMEMBERED: usize = 200_000;
+
+    fn find(&self, versions: Versions) -> Option<(u64, u64)> {
+        self.0.borrow().get(&versions).copied()
+    }
+
+    fn note(&self, versions: Versions, count: (u64, u64)) {
+        let mut counts = self.0.borrow_mut();
+        if counts.len() >= Self::REMEMBERED {
+            counts.clear();
+        }
+        counts.insert(versions, count);
+    }
+}
+
+/// Lines added and removed in a file; zero for links, gitlinks and binary files.
 pub(crate) fn count_lines(
     objects: &Objects<'_>,
     old: Option<Entry>,
@@ -282,18 +308,25 @@ pub(crate) fn count_lines(
     {
         return Ok((0, 0));
     }
-    let content = |entry: Option<Entry>| match entry.filter(|entry| entry.mode.is_file()) {
-        Some(entry) => objects.read(entry.id),
-        None => Ok(Vec::new()),
-    };
     if old.map(|entry| entry.id) == new.map(|entry| entry.id) {
         return Ok((0, 0));
     }
-    let (old, new) = (content(old)?, content(new)?);
+    let version = |entry: Option<Entry>| {
+        let file = entry.filter(|entry| entry.mode.is_file());
+        file.map(|entry| entry.id)
+    };
+    let versions = (version(old), version(new));
+    if let Some(known) = objects.line_counts().find(versions) {
+        return Ok(known);
+    }
+    let content = |id: Option<ObjectId>| id.map_or_else(|| Ok(Vec::new()), |id| objects.read(id));
+    let (old, new) = (content(versions.0)?, content(versions.1)?);
     let counting = || CheckpointError::git("compare two versions of a file");
     let patch = Patch::from_buffers(&old, None, &new, None, None).map_err(counting())?;
     let (_, insertions, deletions) = patch.line_stats().map_err(counting())?;
-    Ok((insertions as u64, deletions as u64))
+    let count = (insertions as u64, deletions as u64);
+    objects.line_counts().note(versions, count);
+    Ok(count)
 }
 
 /// The paths outside of snapshots before or after, and which of them changed.

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use git2::{ErrorCode, ObjectType, Odb, OdbLookupFlags};
 
+use super::delta::LineCounts;
 use super::error::CheckpointError;
 use super::object::{ObjectFormat, ObjectId};
 use super::pack::{Gathered, Gathering, MANY, PackWriter, Packed, pack_all};
@@ -114,6 +115,10 @@ impl<'repo> Objects<'repo> {
 
     pub(crate) fn format(&self) -> ObjectFormat {
         self.repository.format()
+    }
+
+    pub(super) fn line_counts(&self) -> &LineCounts {
+        &self.repository.line_counts
     }
 
     /// Delays writes to the store until they are staged, so that many objects become one pack.

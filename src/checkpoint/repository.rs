@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use git2::{Config, ErrorCode, RepositoryOpenFlags, RepositoryState};
 
+use super::delta::LineCounts;
 use super::error::{CheckpointError, GitOperation};
 use super::extension;
 use super::hook_environment::HookEnvironment;
@@ -51,6 +52,7 @@ pub struct Repository {
     index_shown: RefCell<Option<PathBuf>>,
     /// The refs of a reftable, as last read.
     pub(super) listing: RefCell<Option<Arc<RefListing>>>,
+    pub(super) line_counts: LineCounts,
 }
 
 impl Repository {
@@ -143,6 +145,7 @@ impl Repository {
             storage,
             index_shown: RefCell::new(None),
             listing: RefCell::new(None),
+            line_counts: LineCounts::default(),
         };
         repository.attach_store()?;
         Ok(repository)

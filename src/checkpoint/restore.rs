@@ -206,7 +206,9 @@ impl RestorePlan {
             .collect();
         let mut found = Vec::new();
         let mut folders = OpenFolders::of(work_tree);
-        for file in self.files.iter().filter(|file| file.target.is_some()) {
+        // Where a file is expected, there was no folder a moment ago; the write looks again.
+        let may_be_folder = |file: &&Placement| file.target.is_some() && file.expected.is_none();
+        for file in self.files.iter().filter(may_be_folder) {
             if let Some(PathState::Folder { .. }) = folders.state(&file.path)?
                 && work_tree
                     .files_below(&file.path)?

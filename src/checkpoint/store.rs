@@ -151,9 +151,10 @@ impl Store {
     /// Whether an object exists, for callers that only read.
     pub(crate) fn holds(&self, id: ObjectId) -> bool {
         let has_file =
-            fs::metadata(loose_path(&self.objects(), id)).is_ok_and(|found| found.len() > 0);
-        has_file
-            || self.pack_holding(id).is_some()
+            || fs::metadata(loose_path(&self.objects(), id)).is_ok_and(|found| found.len() > 0);
+        // The packs are in memory.
+        self.pack_holding(id).is_some()
+            || has_file()
             || (self.has_new_packs() && self.pack_holding(id).is_some())
     }
 
@@ -489,6 +490,20 @@ pub(crate) fn loose_path(objects: &Path, id: ObjectId) -> PathBuf {
     objects.join(folder).join(file)
 }
 
+thread_local! {
+    /// The encoder of earlier objects: a new one is a quarter of a megabyte, which the system has to find and clear.
+    static ENCODER: RefCell<ZlibEncoder<Vec<u8>>> =
+        RefCell::new(ZlibEncoder::new(Vec::new(), Compression::fast()));
+}
+
+fn compressed(parts: &[&[u8]]) -> std::io::Result<Vec<u8>> {
+    ENCODER.with_borrow_mut(|encoder| {
+        let written = parts.iter().try_for_each(|part| encoder.write_all(part));
+        let bytes = encoder.reset(Vec::new());
+        written.and(bytes)
+    })
+}
+
 /// Stores an object as a loose file. Git removes the leftovers of a killed process.
 pub(crate) fn write_loose(
     objects: &Path,
@@ -500,13 +515,8 @@ pub(crate) fn write_loose(
     let (path, mut file) = temporary_file(objects)?;
     let writing = || CheckpointError::io("write", &path);
     // Compress in memory first: the encoder does not repeat a write that a signal interrupted.
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
     let header = format!("{kind} {}\0", data.len());
-    encoder
-        .write_all(header.as_bytes())
-        .and_then(|()| encoder.write_all(data))
-        .map_err(writing())?;
-    let bytes = encoder.finish().map_err(writing())?;
+    let bytes = compressed(&[header.as_bytes(), data]).map_err(writing())?;
     let written = file
         .write_all(&bytes)
         .map_err(writing())

@@ -7,7 +7,8 @@ mod commit;
 mod judgement;
 
 pub(super) use commit::{
-    commit, commit_or_explain, commit_planned, committed, decided, run_pre_commit,
+    commit, commit_or_explain, commit_planned, commit_planned_or_explain, committed, decided,
+    run_pre_commit,
 };
 
 use judgement::StepJudgement;

@@ -1,11 +1,12 @@
 //! Restores many files.
 //!
-//! Files are checked on all cores, written to temporary files, synced together, and renamed one
-//! after the other. A file that changes between the check and the rename is checked again alone. A
-//! path that is not a plain file (a link, a folder in the way) is handled alone too.
+//! Files are checked on all cores, written to temporary files, synced together, and renamed several at
+//! once. A file that changes between the check and the rename is checked again alone. A path that is
+//! not a plain file (a link, a folder in the way) is handled alone too.
 
 use std::collections::BTreeMap;
 
+use rayon::ThreadPoolBuilder;
 use rayon::prelude::*;
 
 use super::super::error::CheckpointError;
@@ -27,6 +28,11 @@ const BATCH_FILES: usize = 8192;
 const BATCH_SIZE: usize = 64 << 20;
 /// How many adjacent files one core checks.
 const NEIGHBOURS: usize = 128;
+/// How many files are renamed or removed at once: where the file system discards freed blocks, each of
+/// these calls waits for the disk and needs no core meanwhile.
+const AT_ONCE: usize = 8;
+/// How many adjacent files one thread renames or removes.
+const NEXT_NEIGHBOURS: usize = 16;
 
 /// The checked state of a file.
 pub(super) struct Judged {
@@ -42,15 +48,41 @@ pub(super) fn judge_all(
     files: &[&Placement],
     kinds: DiskKinds,
 ) -> Vec<Result<Judged, CheckpointError>> {
-    let neighbours = files.par_chunks(NEIGHBOURS);
-    let judged = neighbours.map(|files| {
+    by_neighbours(work_tree, files, NEIGHBOURS, |folders, file| {
+        judge(folders, file, kinds)
+    })
+}
+
+/// The results of an action on files that are sorted by path; each thread takes adjacent files.
+fn by_neighbours<F: Sync, T: Send>(
+    work_tree: &WorkTree,
+    files: &[F],
+    neighbours: usize,
+    act: impl Fn(&mut OpenFolders<'_>, &F) -> T + Sync,
+) -> Vec<T> {
+    let parts = files.par_chunks(neighbours);
+    let done = parts.map(|files| {
         let mut folders = OpenFolders::of(work_tree);
         files
             .iter()
-            .map(|file| judge(&mut folders, file, kinds))
+            .map(|file| act(&mut folders, file))
             .collect::<Vec<_>>()
     });
-    judged.flatten_iter().collect()
+    done.flatten_iter().collect()
+}
+
+/// As [`by_neighbours`] for an action that waits for the disk.
+fn at_once<F: Sync, T: Send>(
+    work_tree: &WorkTree,
+    files: &[F],
+    act: impl Fn(&mut OpenFolders<'_>, &F) -> T + Send + Sync,
+) -> Vec<T> {
+    let all = || by_neighbours(work_tree, files, NEXT_NEIGHBOURS, act);
+    match ThreadPoolBuilder::new().num_threads(AT_ONCE).build() {
+        Ok(threads) => threads.install(all),
+        // The system has no more threads: the others do it.
+        Err(_) => all(),
+    }
 }
 
 fn judge(
@@ -112,27 +144,45 @@ pub(super) fn remove(
     alone: &dyn Fn(&Placement) -> Result<PlacementState, CheckpointError>,
 ) -> Result<(), CheckpointError> {
     for batch in files.chunks(BATCH_FILES) {
-        let mut folders = OpenFolders::of(work_tree);
-        for (file, judged) in batch.iter().zip(judge_all(work_tree, batch, kinds)) {
-            let removed = match judged {
-                Ok(Judged {
-                    judgement: FileCondition::Expected,
-                    found,
-                    ..
-                }) => match folders.state(&file.path) {
-                    Ok(now) if now == found => folders
-                        .remove_file(&file.path)
-                        .map(|()| PlacementState::Yes),
-                    Ok(_) => alone(file),
-                    Err(err) => Err(err),
-                },
-                judged => judged.map(|judged| PlacementState::of(judged.judgement)),
+        let judged = judge_all(work_tree, batch, kinds);
+        let found: Vec<_> = batch.iter().zip(&judged).collect();
+        let removed = at_once(work_tree, &found, |folders, (file, judged)| {
+            let Ok(Judged {
+                judgement: FileCondition::Expected,
+                found,
+                ..
+            }) = judged
+            else {
+                return None;
+            };
+            let removed = match folders.state(&file.path) {
+                Ok(now) if now == *found => folders.remove_file(&file.path),
+                Ok(_) => return None,
+                Err(err) => Err(err),
             };
             failpoint("restore-path");
+            Some(removed.map(|()| PlacementState::Yes))
+        });
+        for ((file, judged), removed) in batch.iter().zip(judged).zip(removed) {
+            let removed = removed.unwrap_or_else(|| rest_of(judged, file, alone));
             report.note(&file.path, removed)?;
         }
     }
     Ok(())
+}
+
+/// Handles a file that was not handled with the others.
+fn rest_of(
+    judged: Result<Judged, CheckpointError>,
+    file: &Placement,
+    alone: &dyn Fn(&Placement) -> Result<PlacementState, CheckpointError>,
+) -> Result<PlacementState, CheckpointError> {
+    let done = match judged?.judgement {
+        FileCondition::Expected => alone(file),
+        judgement => Ok(PlacementState::of(judgement)),
+    };
+    failpoint("restore-path");
+    done
 }
 
 /// Writes files; `alone` writes one that is not a plain file, or has changed since the check.
@@ -218,39 +268,30 @@ fn put(
     report: &mut RestoreReport,
     alone: &dyn Fn(&Placement) -> Result<PlacementState, CheckpointError>,
 ) -> Result<(), CheckpointError> {
-    let mut folders = OpenFolders::of(work_tree);
-    for (at, (file, judged)) in files.iter().zip(judged).enumerate() {
-        let placed = match (written.remove(&at), judged) {
-            (Some(Ok(draft)), Ok(judged)) => {
-                failpoint("file-written");
-                let is_unchanged = folders
-                    .state(&file.path)
-                    .is_ok_and(|now| now == judged.found);
-                if is_unchanged && folders.put(drafts, &draft, &file.path).is_ok() {
-                    Ok(PlacementState::Yes)
-                } else {
-                    drafts.remove(&draft);
-                    alone(file)
-                }
-            }
-            (Some(Err(err)), _) | (_, Err(err)) => Err(err),
-            (
-                _,
-                Ok(Judged {
-                    judgement: FileCondition::Expected,
-                    ..
-                }),
-            ) => alone(file),
-            (_, Ok(judged)) => Ok(PlacementState::of(judged.judgement)),
+    let found: Vec<_> = files.iter().zip(&judged).enumerate().collect();
+    let put = at_once(work_tree, &found, |folders, (at, (file, judged))| {
+        let (Some(Ok(draft)), Ok(judged)) = (written.get(at), judged) else {
+            return false;
         };
-        failpoint("restore-path");
-        if let Err(err) = report.note(&file.path, placed) {
-            written
-                .values()
-                .flatten()
-                .for_each(|draft| drafts.remove(draft));
-            return Err(err);
+        failpoint("file-written");
+        let is_unchanged = folders
+            .state(&file.path)
+            .is_ok_and(|now| now == judged.found);
+        let is_put = is_unchanged && folders.put(drafts, draft, &file.path).is_ok();
+        if is_put {
+            failpoint("restore-path");
+        } else {
+            drafts.remove(draft);
         }
+        is_put
+    });
+    for (at, ((file, judged), is_put)) in files.iter().zip(judged).zip(put).enumerate() {
+        let placed = match written.remove(&at) {
+            _ if is_put => Ok(PlacementState::Yes),
+            Some(Err(err)) => Err(err),
+            Some(Ok(_)) | None => rest_of(judged, file, alone),
+        };
+        report.note(&file.path, placed)?;
     }
     Ok(())
 }

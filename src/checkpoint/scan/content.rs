@@ -132,14 +132,20 @@ pub(super) fn resolve(
         let (batch, after) = rest.split_at(batch_length(rest));
         rest = after;
         // Files of one folder are adjacent: open its path once.
-        let neighbours = batch.par_chunks(NEIGHBOURS).map(|files| {
+        let read_all = |files: &[PendingFile]| {
             let mut folders = OpenFolders::of(work_tree);
             files
                 .iter()
                 .map(|file| read(&mut folders, tracked, options, file))
-                .collect::<Result<_, _>>()
-        });
-        let read = neighbours.collect::<Result<Vec<Vec<ReadFile>>, _>>()?;
+                .collect::<Result<Vec<ReadFile>, _>>()
+        };
+        let read = if batch.len() <= NEIGHBOURS {
+            // No thread has to be started for them.
+            vec![read_all(batch)?]
+        } else {
+            let neighbours = batch.par_chunks(NEIGHBOURS).map(read_all);
+            neighbours.collect::<Result<Vec<_>, _>>()?
+        };
         let mut blobs = Vec::new();
         for (file, outcome) in batch.iter().zip(read.into_iter().flatten()) {
             match outcome {

@@ -1,6 +1,6 @@
 //! Walks over all folders, each compared with its range of the index.
 //!
-//! Every folder is a separate task with an open descriptor; its entries are sorted like the index,
+//! Every folder is a separate step with an open descriptor; its entries are sorted like the index,
 //! so that both are read in parallel once. A folder that disappears meanwhile is gone; a folder
 //! that turns into a file is checked again.
 
@@ -11,6 +11,7 @@ use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::Scope;
@@ -35,6 +36,9 @@ use crate::system_call::openat;
 use visit::Visit;
 pub(super) use visit::WalkFindings;
 
+/// How many entries of folders one thread looks at before others help: starting them costs as much.
+const FEW: usize = 1500;
+
 /// Git does not read larger ignore files either.
 const MAX_IGNORE_FILE: u64 = 100 << 20;
 
@@ -47,7 +51,12 @@ struct ScanWalk<'w> {
     /// they were staged, by attributes that may be gone since.
     converted: BTreeSet<usize>,
     outcome: Mutex<Result<WalkFindings, CheckpointError>>,
+    /// How many entries of folders were looked at.
+    looked_at: AtomicUsize,
 }
+
+/// The result of one folder, and the folders in it that remain to be walked.
+type Visited = Result<(WalkFindings, Vec<PendingFolder>), CheckpointError>;
 
 /// A folder to walk.
 struct PendingFolder {
@@ -83,22 +92,16 @@ pub(super) fn walk(
         options,
         converted: converted(tracked, cache, options),
         outcome,
+        looked_at: AtomicUsize::new(0),
     };
-    rayon::scope(|scope| {
-        // Open it again: reading a folder moves a position that all copies of a descriptor share.
-        let top = openat(work_tree.fd(), c".", FOLDER, Mode::empty());
-        walk.note(top.map_err(|err| unreadable(b"", err)).and_then(|fd| {
-            let range = 0..tracked.len();
-            let visit = Visit::new(
-                b"",
-                None,
-                range,
-                FolderRules::default(),
-                WalkScope::Everything,
-            );
-            walk.visit(scope, &Arc::new(fd), visit)
-        }));
+    // Open it again: reading a folder moves a position that all copies of a descriptor share.
+    let top = openat(work_tree.fd(), c".", FOLDER, Mode::empty());
+    let seen = top.map_err(|err| unreadable(b"", err)).and_then(|fd| {
+        let (range, rules) = (0..tracked.len(), FolderRules::default());
+        let visit = Visit::new(b"", None, range, rules, WalkScope::Everything);
+        walk.visit(&Arc::new(fd), visit)
     });
+    walk.all_below(walk.note(seen));
     walk.outcome
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner)
@@ -134,13 +137,34 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 
 impl ScanWalk<'_> {
-    fn note(&self, result: Result<WalkFindings, CheckpointError>) {
+    /// Walks all folders below: a few on this thread, more on all cores.
+    fn all_below(&self, mut rest: Vec<PendingFolder>) {
+        let are_few = self.tracked.len() <= FEW;
+        while are_few && self.looked_at.load(Ordering::Relaxed) <= FEW {
+            let Some(folder) = rest.pop() else { return };
+            rest.extend(self.folder(&folder));
+        }
+        rayon::scope(|scope| self.spawn(scope, rest));
+    }
+
+    fn spawn<'s>(&'s self, scope: &Scope<'s>, folders: Vec<PendingFolder>) {
+        for folder in folders {
+            scope.spawn(move |scope| self.spawn(scope, self.folder(&folder)));
+        }
+    }
+
+    /// Records the result of a folder; returns the folders in it.
+    fn note(&self, visited: Visited) -> Vec<PendingFolder> {
         let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        match (&mut *outcome, result) {
-            (Ok(all), Ok(more)) => all.extend(more),
+        match (&mut *outcome, visited) {
+            (Ok(all), Ok((more, below))) => {
+                all.extend(more);
+                return below;
+            }
             (Ok(_), Err(err)) => *outcome = Err(err),
             (Err(_), _) => {}
         }
+        Vec::new()
     }
 
     fn has_failed(&self) -> bool {
@@ -150,10 +174,10 @@ impl ScanWalk<'_> {
             .is_err()
     }
 
-    /// Opens a folder and compares it.
-    fn folder<'s>(&'s self, scope: &Scope<'s>, folder: &PendingFolder) {
+    /// Opens a folder and compares it; returns the folders in it.
+    fn folder(&self, folder: &PendingFolder) -> Vec<PendingFolder> {
         if self.has_failed() {
-            return;
+            return Vec::new();
         }
         let path = folder.prefix.strip_suffix(b"/").unwrap_or(&folder.prefix);
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
@@ -174,7 +198,7 @@ impl ScanWalk<'_> {
         )
         .and_then(|fd| Ok((fstat(&fd)?.st_mode & 0o7777, fd)));
         self.note(match opened {
-            Ok((permissions, fd)) => self.visit(scope, &Arc::new(fd), start(Some(permissions))),
+            Ok((permissions, fd)) => self.visit(&Arc::new(fd), start(Some(permissions))),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
                 let mut visit = start(None);
                 self.gone_below(&mut visit, folder.range.clone());
@@ -199,26 +223,23 @@ impl ScanWalk<'_> {
                     visit = parent;
                 }
                 visit.findings.permissions.push(visit.notes);
-                Ok(visit.findings)
+                Ok((visit.findings, Vec::new()))
             }
             // Git cannot read it either, and skips it.
             Err(Errno::ACCESS | Errno::PERM) if folder.range.is_empty() => {
                 let mut visit = start(None);
                 visit.left_out(path.to_vec(), LeftOutReason::Unreadable);
-                Ok(visit.findings)
+                Ok((visit.findings, Vec::new()))
             }
             Err(err) => Err(unreadable(path, err)),
-        });
+        })
     }
 
-    /// Compares an open folder with the index and spawns tasks for its subfolders.
-    fn visit<'s>(
-        &'s self,
-        scope: &Scope<'s>,
-        fd: &Arc<OwnedFd>,
-        mut visit: Visit<'_>,
-    ) -> Result<WalkFindings, CheckpointError> {
+    /// Compares an open folder with the index.
+    fn visit(&self, fd: &Arc<OwnedFd>, mut visit: Visit<'_>) -> Visited {
         let listing = FolderListing::read(fd).map_err(|err| unreadable(visit.prefix, err))?;
+        self.looked_at
+            .fetch_add(listing.items.len(), Ordering::Relaxed);
         let path = RepoPath::from_bytes(visit.prefix.strip_suffix(b"/").unwrap_or(visit.prefix));
         let holds_git = [PathKind::File, PathKind::Folder]
             .iter()
@@ -231,7 +252,7 @@ impl ScanWalk<'_> {
             });
             visit.reach = WalkScope::TrackedOnly;
             if visit.range.is_empty() {
-                return Ok(visit.findings);
+                return Ok((visit.findings, Vec::new()));
             }
         }
         if listing.items.is_empty() && visit.reach == WalkScope::Everything && !path.is_top() {
@@ -254,11 +275,8 @@ impl ScanWalk<'_> {
         }
         self.enter_rules(fd, &listing, &path, &mut visit)?;
         self.compare(&listing, fd, &mut visit)?;
-        for folder in visit.below {
-            scope.spawn(move |scope| self.folder(scope, &folder));
-        }
         visit.findings.permissions.push(visit.notes);
-        Ok(visit.findings)
+        Ok((visit.findings, visit.below))
     }
 
     fn enter_rules(

@@ -72,6 +72,8 @@ struct Guard {
     is_deserted: bool,
     /// Whether everything is being killed: processes stopped for that are not reported.
     is_killing: bool,
+    /// Whether a child may have ended since the last look; most news are of watched calls.
+    may_reap: bool,
 }
 
 impl Guard {
@@ -127,6 +129,7 @@ impl Guard {
             is_alone: false,
             is_deserted: false,
             is_killing: false,
+            may_reap: true,
         }))
     }
 
@@ -209,7 +212,9 @@ impl Guard {
             .timeout
             .and_then(|limit| started.checked_add(limit));
         loop {
-            self.reap();
+            if std::mem::take(&mut self.may_reap) {
+                self.reap();
+            }
             let is_due = deadline.is_some_and(|deadline| Instant::now() >= deadline);
             match self.asked {
                 _ if self.is_deserted && self.work.farewell == Farewell::Kill => return,
@@ -287,6 +292,7 @@ impl Guard {
             incoming.take();
         }
         let mut news = News::None;
+        self.may_reap |= signals;
         while signals && let Ok(Some(signal)) = self.signals.read_signal() {
             if i32::try_from(signal.ssi_signo) != Ok(Caught::SIGCHLD as i32) {
                 news = News::Stop(Signal::TERM);

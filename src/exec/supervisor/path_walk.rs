@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{PROC_SUPER_MAGIC, statfs};
+use rustix::fs::{CWD, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, openat2, statfs};
 use rustix::process::getpid;
 
 use super::touched::TouchedPaths;
@@ -78,7 +78,14 @@ impl<'w> PathWalk<'w> {
         let mut own_name = None;
         let mut links_left = MOST_LINKS;
         let mut rest = Vec::new();
-        push(&mut rest, path);
+        if let Some(folder) = folder_without_links(&at, path)
+            && let Some(name) = path.file_name()
+        {
+            at = folder;
+            rest.push(PathPart::Name(name.to_owned()));
+        } else {
+            push(&mut rest, path);
+        }
         while let Some(part) = rest.pop() {
             match part {
                 PathPart::Root => at = PathBuf::from("/"),
@@ -193,6 +200,21 @@ impl<'w> PathWalk<'w> {
         }
         self.touched.paths.insert(path.to_path_buf());
     }
+}
+
+/// The folder of a path, if no symlink is on the way there: one system call instead of one for each
+/// name. `None` if there is one, or if it is unknown.
+fn folder_without_links(from: &Path, path: &Path) -> Option<PathBuf> {
+    let goes_up = |part| matches!(part, Component::ParentDir);
+    let folder = path.parent().filter(|_| !path.components().any(goes_up))?;
+    if folder.as_os_str().is_empty() {
+        return None;
+    }
+    let folder: PathBuf = from.join(folder).components().collect();
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS;
+    openat2(CWD, &folder, flags, Mode::empty(), resolve).ok()?;
+    Some(folder)
 }
 
 /// One step of a path.

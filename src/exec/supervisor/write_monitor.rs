@@ -74,7 +74,10 @@ impl WriteMonitor {
             log,
         };
         match listener {
-            Ok(listener) => monitor.listener = Some(listener),
+            Ok(listener) => {
+                seccomp::hand_over_directly(&listener);
+                monitor.listener = Some(listener);
+            }
             Err(doubt) => monitor.give_up(doubt),
         }
         monitor

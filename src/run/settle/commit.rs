@@ -33,6 +33,20 @@ pub(in crate::run) fn commit_or_explain(
     before: &Snapshot,
     found: Attributed,
 ) -> Result<Settlement, RunError> {
+    commit_planned_or_explain(recorder, checkpointer, step, wording, before, found, None)
+}
+
+/// As [`commit_or_explain`]; `planned` is the commit of exactly these changes, if the caller has
+/// planned it already.
+pub(in crate::run) fn commit_planned_or_explain(
+    recorder: &mut Recorder<'_>,
+    checkpointer: &mut Checkpointer,
+    step: u32,
+    wording: Wording<'_>,
+    before: &Snapshot,
+    found: Attributed,
+    planned: Option<CommitPlan>,
+) -> Result<Settlement, RunError> {
     // The step may have begun a merge: a commit would conclude it, conflict markers included.
     if let Err(err) = checkpointer.require_undoable() {
         return failed(recorder, step, err);
@@ -44,15 +58,21 @@ pub(in crate::run) fn commit_or_explain(
             notes.extend(
                 doubt.map(|doubt| format!("it may contain changes of another process: {doubt}")),
             );
-            commit(
-                recorder,
-                checkpointer,
-                step,
-                wording,
-                &before.head,
-                &delta,
-                notes,
-            )
+            // The hook may have changed files.
+            match planned.filter(|_| !checkpointer.has_pre_commit()) {
+                Some(plan) => {
+                    commit_planned(recorder, checkpointer, step, wording, &plan, &delta, notes)
+                }
+                None => commit(
+                    recorder,
+                    checkpointer,
+                    step,
+                    wording,
+                    &before.head,
+                    &delta,
+                    notes,
+                ),
+            }
         }
         Err(err) => Err(err),
     };

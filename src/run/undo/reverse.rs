@@ -262,8 +262,17 @@ fn commit_inverse(
         Err(err) => return Err(err),
     };
     let by_files = checkpointer.plan_commit(&before.head, &found.delta);
-    if by_files.is_ok_and(|by_files| by_files.tree == plan.tree) {
-        return settle::commit_or_explain(recorder, checkpointer, step, wording, before, found);
+    if let Some(by_files) = by_files.ok().filter(|by_files| by_files.tree == plan.tree) {
+        let planned = Some(by_files);
+        return settle::commit_planned_or_explain(
+            recorder,
+            checkpointer,
+            step,
+            wording,
+            before,
+            found,
+            planned,
+        );
     }
     // The commit contains other files than those that changed on disk, so it is not built from
     // them.
