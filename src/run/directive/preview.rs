@@ -80,6 +80,8 @@ pub enum Worst {
     Nothing,
     /// A step would fail.
     Failure,
+    /// A step would be refused because this machine cannot isolate it.
+    Refusal,
     /// A step would be denied.
     Denial,
 }
@@ -522,6 +524,8 @@ impl DirectivePlanner<'_> {
         if self.is_certain && !goes_on {
             self.worst = self.worst.max(if err.is_denied() {
                 Worst::Denial
+            } else if matches!(err, RunError::Sandbox { .. }) {
+                Worst::Refusal
             } else {
                 Worst::Failure
             });
