@@ -30,7 +30,6 @@ use crate::item::tool::Isolation;
 const LONGEST_POINTER: u64 = 64 * 1024;
 
 /// Shared memory, which counts as temporary.
-#[cfg(target_os = "linux")]
 const SHARED_MEMORY: &str = "/dev/shm";
 
 /// What a confined process may do. Everything may be read but what is hidden.
@@ -200,9 +199,13 @@ impl Confinement {
     /// The mounts that it needs, outermost first: read-only ones inside of a writable folder, writable
     /// ones inside of those, and the folders between both.
     pub(super) fn mounts(&self) -> Vec<OwnMount<'_>> {
-        let all = self.writable.iter().map(|path| (path, false));
-        let all = all.chain(self.read_only.iter().map(|path| (path, true)));
-        let mut all: Vec<(&PathBuf, bool)> = all.collect();
+        // The project may lie in it. Not every system has it.
+        let memory = Path::new(SHARED_MEMORY);
+        let memory = (self.view == MountView::Own && memory.is_dir()).then_some(memory);
+        let writable = self.writable.iter().map(PathBuf::as_path).chain(memory);
+        let all = writable.map(|path| (path, false));
+        let all = all.chain(self.read_only.iter().map(|path| (&**path, true)));
+        let mut all: Vec<(&Path, bool)> = all.collect();
         // At the same path, read-only wins: it is the later mount.
         all.sort_by_key(|(path, is_read_only)| (path.components().count(), *is_read_only));
         let mut mounts: Vec<OwnMount<'_>> = Vec::new();

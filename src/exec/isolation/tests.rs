@@ -15,6 +15,7 @@ fn mounts(view: MountView, writable: &[&str], read_only: &[&str]) -> Vec<(String
     let told = |path: &Path| path.to_string_lossy().into_owned();
     mounts
         .iter()
+        .filter(|mount| mount.path != Path::new("/dev/shm"))
         .map(|mount| (told(mount.path), mount.is_read_only))
         .collect()
 }

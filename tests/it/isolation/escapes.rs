@@ -1,5 +1,8 @@
 //! Ways out of a confinement that need more than one act.
 
+use std::fs;
+use std::path::Path;
+
 use super::outside;
 use crate::harness::TestProject;
 use crate::hazards::unprivileged::Unprivileged;
@@ -30,6 +33,36 @@ fn a_project_below_the_temporary_folder_cannot_be_replaced() {
         assert_eq!(project.read(".git/config"), before, "{ran}");
         let ran = run("work");
         assert_eq!(ran.code(), Some(0), "{ran}");
+    }
+}
+
+#[test]
+fn a_project_in_shared_memory_is_protected() {
+    if !Path::new("/dev/shm").is_dir() {
+        return;
+    }
+    let memory = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    let place = memory.path().join("project");
+    let place = place.to_str().expect("a path");
+    let replace =
+        format!("cd /; mv {place} {place}2; cp -r {place}2 {place}; echo x >> {place}/.git/config");
+    let project = TestProject::new()
+        .tool("write", "", "echo x >> .git/config")
+        .tool("replace", "", &replace)
+        .tool(
+            "work",
+            "",
+            "echo x > made; echo x > /dev/shm/piton-$$; rm /dev/shm/piton-$$",
+        )
+        .committed();
+    project.bash(&format!("cp -a . {place}"));
+    let config = project.read(".git/config");
+    let project = project.within(place);
+    for (tool, code) in [("write", 1), ("replace", 1), ("work", 0)] {
+        let ran = project.piton(["tool", "run", tool, "--checkpoint", "auto"]);
+        assert_eq!(ran.code(), Some(code), "{ran}");
+        let now = fs::read_to_string(memory.path().join("project/.git/config"));
+        assert_eq!(now.expect("a file"), config, "{ran}");
     }
 }
 
