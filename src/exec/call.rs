@@ -314,6 +314,10 @@ fn add_arguments(
                 },
             };
             work.argv.extend(judged.arguments);
+            if let Some(copy) = &judged.copy {
+                let confinement = work.confinement.take();
+                work.confinement = confinement.map(|it| it.and_visible(copy.path()));
+            }
             Ok(judged.copy)
         }
     }

@@ -30,8 +30,9 @@ use crate::checkpoint::snapshot::Head;
 use crate::context::Context;
 use crate::disk::Disk;
 use crate::exec::call;
+use crate::exec::private_folder::PrivatePlaces;
+use crate::exec::process;
 use crate::exec::supervisor::MARK;
-use crate::exec::{private_folder, process};
 use crate::journal::event::{Decision, Event, StepKind};
 use crate::journal::lock::{Holder, UnfinishedRun};
 use crate::journal::summary::{RunStatus, StepStatus};
@@ -76,7 +77,12 @@ pub fn recover_now(
 ) -> Result<Vec<Recovered>, RunError> {
     let mut checkpointer = open_checkpointer(ctx)?;
     // As at the start of a run: a process was killed, or the disk failed when it removed its folder.
-    private_folder::sweep(&ctx.environment.temporary_folder());
+    let (cache, temporary) = (ctx.cache_folder(), ctx.environment.temporary_folder());
+    let places = PrivatePlaces {
+        cache: &cache,
+        temporary: &temporary,
+    };
+    places.sweep();
     let folders = RunFolders::of(ctx, Some(checkpointer.repository()));
     let now = ctx.now();
     let holder = Holder::of_process(RunId::new(now, ctx.random_bits()), now);

@@ -25,7 +25,7 @@ use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::exec::mcp::Servers;
-use crate::exec::private_folder;
+use crate::exec::private_folder::PrivatePlaces;
 use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Event, StepKind};
@@ -119,7 +119,11 @@ impl<'a> Session<'a> {
         let run = named.unwrap_or_else(|| RunId::new(now, ctx.random_bits()));
         let holder = Holder::of_process(run, now);
         let mut lock = WorktreeLock::acquire(ctx, &holder, &folders, request.lock_timeout)?;
-        private_folder::sweep(&ctx.environment.temporary_folder());
+        PrivatePlaces {
+            cache: &ctx.cache_folder(),
+            temporary: &ctx.environment.temporary_folder(),
+        }
+        .sweep();
         if is_disabled && !lock.unfinished().is_empty() {
             checkpointer = find_checkpointer(ctx, request.mode)?;
         }

@@ -75,7 +75,7 @@ const HOMES: [(&[&str], &[&str], &str); 27] = [
         "only `exec/web.rs` and who it hands its client to speak HTTP",
     ),
     (
-        &["bollard", "tar"],
+        &["bollard", "tar::"],
         &["exec/container"],
         "only `exec/container` speaks to container engines",
     ),

@@ -316,7 +316,7 @@ impl Run<'_> {
             gate: gate.to_owned(),
         };
         let question = match self.with_scope(None, |scope| values::fill_text(question, scope)) {
-            Ok(question) => question,
+            Ok(question) => self.redacted(&question),
             Err(err) => return self.fail_unbegun(name, kind, &err.into()),
         };
         let number = self.session.recorder.next_step();

@@ -5,6 +5,7 @@
 
 mod known;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use crate::policy::{Enforcement, WriteRules};
 use crate::problem::Problem;
 use crate::run::agent::AgentCommands;
 use crate::run::error::RunError;
+use crate::run::secrecy::Secrets;
 use crate::run::tool::{self, ToolPlan, ToolRequest};
 use crate::validation::forecast;
 use crate::values;
@@ -59,6 +61,17 @@ pub struct RunPreview {
     /// Whether the run will certainly be denied or fail.
     #[serde(skip)]
     pub worst: Worst,
+    /// The variables that its texts name.
+    #[serde(skip)]
+    revealed: Secrets,
+}
+
+impl RunPreview {
+    /// The preview without the values of the caller's environment.
+    pub fn to_json(&self) -> Value {
+        let json = serde_json::to_value(self).unwrap_or_default();
+        self.revealed.removed_from(json)
+    }
 }
 
 /// The worst outcome that is certain before a run.
@@ -68,6 +81,8 @@ pub enum Worst {
     Nothing,
     /// A step would fail.
     Failure,
+    /// A step would be refused because this machine cannot isolate it.
+    Refusal,
     /// A step would be denied.
     Denial,
 }
@@ -182,6 +197,7 @@ pub fn preview(ctx: &Context, request: &DirectiveRequest, prepared: PreparedRun)
         worst,
         is_certain: true,
         skipped,
+        revealed: RefCell::default(),
     };
     let mut callers = vec![Arc::clone(&directive)];
     let given = GivenInputs {
@@ -211,6 +227,7 @@ pub fn preview(ctx: &Context, request: &DirectiveRequest, prepared: PreparedRun)
         findings: forecast.findings,
         writes,
         worst: planner.worst.max(foreseen),
+        revealed: planner.revealed.into_inner(),
     }
 }
 
@@ -251,6 +268,8 @@ struct DirectivePlanner<'p> {
     is_certain: bool,
     /// The steps of the outermost directive that certainly do not run.
     skipped: BTreeSet<String>,
+    /// The variables that texts have named so far.
+    revealed: RefCell<Secrets>,
 }
 
 impl DirectivePlanner<'_> {
@@ -506,11 +525,15 @@ impl DirectivePlanner<'_> {
         if self.is_certain && !goes_on {
             self.worst = self.worst.max(if err.is_denied() {
                 Worst::Denial
+            } else if matches!(err, RunError::Sandbox { .. }) {
+                Worst::Refusal
             } else {
                 Worst::Failure
             });
         }
-        planned.error = Some(Problem::of(err));
+        let error = Problem::of(err);
+        let message = self.revealed.borrow().removed(&error.message());
+        planned.error = Some(error.with_message(message));
     }
 
     fn call(

@@ -9,8 +9,10 @@ use super::Run;
 use super::scope::authority;
 use crate::audit::history::StepRecord;
 use crate::checkpoint::attribution::Ownership;
+use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::snapshot::Snapshot;
+use crate::checkpoint::watch::GitWatch;
 use crate::config::AgentCommand;
 use crate::exec::call::CallProgress;
 use crate::exec::interrupt::{Interrupts, signal_name};
@@ -136,6 +138,7 @@ impl Run<'_> {
                 .collect::<Result<Vec<_>, _>>()
         });
         let checks = filled.unwrap_or_default();
+        let checks: Vec<String> = checks.iter().map(|check| self.redacted(check)).collect();
         let work = ManualStep {
             checks: &checks,
             ..*work
@@ -236,6 +239,8 @@ impl Run<'_> {
             return Ok(Err(Problem::of(&err)));
         }
         let mut relay = |stream, bytes: &[u8]| listener(CallProgress::Output(stream, bytes));
+        let git = session.checkpointer.as_ref().map(Checkpointer::repository);
+        let watched = git.map(|git| (git, GitWatch::of(git)));
         let recorder = &mut session.recorder;
         let asked = match confinement {
             None => {
@@ -261,6 +266,7 @@ impl Run<'_> {
             Err(err) => return Err(err),
         };
         failpoint("agent-ended");
+        let git_changed = watched.map(|(git, before)| GitWatch::of(git).changed_since(&before));
         session.recorder.record(&Event::ToolFinished {
             step: number,
             exit_code: outcome.exit_code,
@@ -273,7 +279,7 @@ impl Run<'_> {
             }),
             stderr: None,
             leftovers: 0,
-            git_changed: Vec::new(),
+            git_changed: git_changed.unwrap_or_default(),
         })?;
         Ok(match agent_failure(command, &outcome) {
             Some(failure) => Err(failure),

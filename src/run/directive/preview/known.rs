@@ -138,7 +138,9 @@ impl DirectivePlanner<'_> {
                 .environment
                 .find(name)
                 .ok_or(EnvironmentProblem::NotSet)?;
-            Ok(value.to_string_lossy().into_owned())
+            let value = value.to_string_lossy().into_owned();
+            self.revealed.borrow_mut().hide(name, &value);
+            Ok(value)
         };
         evaluate(&ValueScope {
             inputs: &known.given.inputs,
