@@ -367,7 +367,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Record, Unreadable> {
         private,
         tag,
     } = LineParts::of(text);
-    let LineVersion { v } = serde_json::from_str(public).map_err(not_a_record)?;
+    let LineVersion { v } = serde_json::from_str(public).map_err(|err| not_a_record(&err))?;
     if !(FIRST..=VERSION).contains(&v) {
         return Err(Unreadable::Newer(v));
     }
@@ -377,17 +377,17 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Record, Unreadable> {
             tag.map_err(|err| Unreadable::NotARecord(err.to_string()))
         })
         .transpose()?;
-    let (fields, privacy) = match private {
-        Some(private) => unseal_line(public, private)?,
-        None => {
-            let fields: RecordLine<Event> = serde_json::from_str(public).map_err(not_a_record)?;
-            let privacy = match (v, fields.sealed) {
-                (FIRST, _) => Privacy::Unknown,
-                (_, None) => Privacy::Nothing,
-                (_, Some(_)) => Privacy::Withheld,
-            };
-            (fields, privacy)
-        }
+    let (fields, privacy) = if let Some(private) = private {
+        unseal_line(public, private)?
+    } else {
+        let fields: RecordLine<Event> =
+            serde_json::from_str(public).map_err(|err| not_a_record(&err))?;
+        let privacy = match (v, fields.sealed) {
+            (FIRST, _) => Privacy::Unknown,
+            (_, None) => Privacy::Nothing,
+            (_, Some(_)) => Privacy::Withheld,
+        };
+        (fields, privacy)
     };
     let RecordLine {
         seq,
@@ -410,7 +410,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Record, Unreadable> {
     })
 }
 
-fn not_a_record(err: serde_json::Error) -> Unreadable {
+fn not_a_record(err: &serde_json::Error) -> Unreadable {
     match err.classify() {
         serde_json::error::Category::Data => Unreadable::NotARecord(err.to_string()),
         _ => Unreadable::NotJson(err.to_string()),
@@ -422,11 +422,13 @@ fn unseal_line(
     public: &str,
     private_text: &str,
 ) -> Result<(RecordLine<Event>, Privacy), Unreadable> {
-    let Private { salt, mut private } = serde_json::from_str(private_text).map_err(not_a_record)?;
+    let Private { salt, mut private } =
+        serde_json::from_str(private_text).map_err(|err| not_a_record(&err))?;
     let fields = if let Some(found) = long_list(public, &mut private) {
         found
     } else {
-        let mut fields: RecordLine<Value> = serde_json::from_str(public).map_err(not_a_record)?;
+        let mut fields: RecordLine<Value> =
+            serde_json::from_str(public).map_err(|err| not_a_record(&err))?;
         let mut value = std::mem::take(&mut fields.event);
         seal::unseal(&mut value, private).map_err(Unreadable::NotARecord)?;
         let event =

@@ -377,7 +377,7 @@ pub(super) fn split(
         });
         match value {
             Value::String(text) if !keeps_type => {
-                texts.push(ParameterText::new(&param.name, &text))
+                texts.push(ParameterText::new(&param.name, &text));
             }
             value => {
                 typed.insert(param.name.clone(), value);
