@@ -361,11 +361,7 @@ fn bulk(size: usize) {
     );
     let exec = seconds(&tracked, &format!("{piton} exec -- sh -c \"{edit}\""));
     let committed = read_phases(&tracked);
-    row(
-        "edit and commit, `git add -A && git commit`",
-        git,
-        exec,
-    );
+    row("edit and commit, `git add -A && git commit`", git, exec);
     let revert = "git revert --no-edit HEAD";
     row(
         "undo, `git revert`",

@@ -201,7 +201,7 @@ fn run(ctx: &Context, directive: &str, inputs: Map<String, Value>) {
     let request = DirectiveRequest {
         id: directive.to_owned(),
         inputs,
-        words: Vec::new(),
+        texts: Vec::new(),
         mode: Some(CheckpointMode::Disabled),
         options: RunOptions::default(),
         command: vec!["bench".to_owned()],

@@ -4,7 +4,10 @@
 //! repository. The snapshot after the step holds these files all the same, so that the change is
 //! judged and can be rolled back. Only files that are new to piton stay outside.
 
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::time::UNIX_EPOCH;
 
 use super::checkpointer::Checkpointer;
 use super::error::CheckpointError;
@@ -23,10 +26,33 @@ const MOST: u64 = 1 << 30;
 pub(super) type FoundFile = (Entry, Option<u32>);
 
 /// A moment, as files have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileTime {
-    seconds: i64,
-    nanos: i64,
+    pub seconds: i64,
+    pub nanos: i64,
+}
+
+impl FileTime {
+    /// When a file was made; when it last changed if the file system does not record that.
+    pub fn of_birth(file: &Metadata) -> Self {
+        let made = file.created().ok();
+        let made = made.and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+        let seconds = made.and_then(|made| i64::try_from(made.as_secs()).ok());
+        match (seconds, made) {
+            (Some(seconds), Some(made)) => Self {
+                seconds,
+                nanos: made.subsec_nanos().into(),
+            },
+            _ => Self::of_change(file),
+        }
+    }
+
+    fn of_change(file: &Metadata) -> Self {
+        Self {
+            seconds: file.ctime(),
+            nanos: file.ctime_nsec(),
+        }
+    }
 }
 
 impl Checkpointer {
@@ -94,26 +120,76 @@ impl Checkpointer {
         snapshots: [&Snapshot; 2],
         since: FileTime,
     ) -> Result<Vec<RepoPath>, CheckpointError> {
-        let objects = Objects::of(&self.repository)?;
         let (top, git_dir) = (self.repository.top(), self.repository.git_dir());
-        let mut found = Vec::new();
-        for path in paths.into_iter().filter(RepoPath::is_safe) {
+        let is_changed = |path: &RepoPath| {
             let file = top.join(path.as_path());
-            let is_changed = file.symlink_metadata().is_ok_and(|meta| {
-                !meta.is_dir() && (meta.ctime(), meta.ctime_nsec()) >= (since.seconds, since.nanos)
-            });
-            if !is_changed || file.starts_with(git_dir) {
-                continue;
-            }
+            let found = file.symlink_metadata();
+            !file.starts_with(git_dir)
+                && found.is_ok_and(|file| !file.is_dir() && FileTime::of_change(&file) >= since)
+        };
+        let changed = paths.into_iter().filter(is_changed);
+        self.unheld(changed, &snapshots)
+    }
+
+    /// Which of these paths, with the births of their files, had one before a moment that is gone now,
+    /// and that the snapshot of that moment does not have.
+    pub fn removed_unheld(
+        &self,
+        paths: Vec<(RepoPath, FileTime)>,
+        before: &Snapshot,
+        since: FileTime,
+    ) -> Result<Vec<RepoPath>, CheckpointError> {
+        let (top, git_dir) = (self.repository.top(), self.repository.git_dir());
+        let is_removed = |path: &RepoPath| {
+            let file = top.join(path.as_path());
+            !file.starts_with(git_dir) && file.symlink_metadata().is_err()
+        };
+        let old = paths.into_iter().filter(|(_, born)| *born < since);
+        let removed = old.map(|(path, _)| path).filter(is_removed);
+        self.unheld(removed, &[before])
+    }
+
+    /// The paths at which none of these snapshots has a file or a folder.
+    fn unheld(
+        &self,
+        paths: impl Iterator<Item = RepoPath>,
+        snapshots: &[&Snapshot],
+    ) -> Result<Vec<RepoPath>, CheckpointError> {
+        let objects = Objects::of(&self.repository)?;
+        let mut found = Vec::new();
+        for path in paths {
             let mut is_held = false;
             for snapshot in snapshots {
-                is_held |= tree::find(&objects, snapshot.tree, &path)?.is_some();
+                is_held |= tree::find(&objects, snapshot.tree, &path)?.is_some()
+                    || tree::has_folder(&objects, snapshot.tree, &path)?;
             }
             if !is_held {
                 found.push(path);
             }
         }
         Ok(found)
+    }
+
+    /// The files of the work tree that changed since a moment, also those that git ignores, for a step
+    /// whose touched files are not known.
+    pub fn changed_since(&self, since: FileTime) -> Vec<RepoPath> {
+        let (top, git_dir) = (self.repository.top(), self.repository.git_dir());
+        let mut found = Vec::new();
+        let mut folders = vec![RepoPath::default()];
+        while let Some(folder) = folders.pop() {
+            let entries = fs::read_dir(top.join(folder.as_path()));
+            for entry in entries.into_iter().flatten().flatten() {
+                let path = folder.join(entry.file_name().as_bytes());
+                match entry.metadata() {
+                    Ok(file) if file.is_dir() && entry.path() != git_dir => folders.push(path),
+                    Ok(file) if !file.is_dir() && FileTime::of_change(&file) >= since => {
+                        found.push(path);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found
     }
 
     /// When the last snapshot began, by the clock of the file system.

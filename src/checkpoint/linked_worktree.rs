@@ -90,6 +90,25 @@ impl Repository {
         Ok(found)
     }
 
+    /// The work trees of this repository besides this one, without symlinks.
+    pub fn other_worktrees(&self) -> Vec<PathBuf> {
+        let (own, common_dir) = (self.worktree_name(), self.git.commondir());
+        // Most repositories have no others.
+        let names = std::fs::read_dir(common_dir.join("worktrees"));
+        let names = names.into_iter().flatten().flatten();
+        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let others = std::iter::once(String::new()).chain(names);
+        others
+            .filter(|name| *name != own)
+            .filter_map(|name| root_of(common_dir, &name))
+            .collect()
+    }
+
+    /// The folder that all work trees of this repository share.
+    pub fn common_dir(&self) -> &Path {
+        self.git.commondir()
+    }
+
     /// Creates a worktree on a new branch at a commit. On failure neither is left behind.
     pub fn add_worktree(
         &self,

@@ -5,21 +5,27 @@
 //! [`Checkpointer::apply_inverse`] writes files and index. The commit is planned here and made by
 //! the caller.
 
+mod obstruction;
+mod permission_bits;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::checkpointer::Checkpointer;
 use super::commit::{CommitPlan, LeftAlone};
-use super::delta::{Change, Delta, IndexChange, PermissionChange, kind_at};
+use super::delta::{Change, Delta, IndexChange, PermissionChange};
 use super::error::CheckpointError;
 use super::index::Index;
 use super::merge::{Merged, three_way};
-use super::object::{Entry, FileMode, ObjectId};
+use super::object::{Entry, ObjectId};
 use super::objects::Objects;
 use super::path::RepoPath;
 use super::restore::{Instead, Placement, RestorePlan, RestoreReport, Unwritten};
 use super::snapshot::{PermissionKind, Snapshot};
 use super::staging::{self, OnOverlap, StagedReversal};
 use super::tree::{self, Edits};
+
+pub(super) use obstruction::blocked;
+use permission_bits::Bits;
 
 /// The effect of a step, to be reverted.
 #[derive(Clone, Debug)]
@@ -393,37 +399,31 @@ impl Checkpointer {
             repositories: repositories.keys().cloned().collect(),
             ..RestorePlan::default()
         };
-        for (path, (target, file)) in &files {
-            let current = tree::find(objects, now.tree, path)?;
-            let kind = target.and_then(|entry| PermissionKind::of(entry.mode));
-            let permissions = kind.map_or(file.permissions, |_| {
-                bits.reached.get(path).copied().unwrap_or(file.permissions)
-            });
-            let is_there = current.and_then(|entry| PermissionKind::of(entry.mode));
-            let has_bits = kind.is_none()
-                || is_there.map(|kind| now.permissions.of(path, kind)) == Some(permissions);
-            if *target == current && has_bits {
-                continue;
-            }
-            if *target != file.target {
-                inverse.merged.push(path.clone());
-            }
-            plan.files.push(Placement {
-                path: path.clone(),
-                expected: current,
-                target: *target,
-                permissions,
-                instead: Instead::Nothing,
-            });
-        }
+        place_files(&files, &bits, &mut plan, inverse)?;
         plan.permissions = bits.changes(|path| !files.contains_key(path))?;
+        inverse.repositories = self.left_repositories(objects, now, repositories)?;
+        inverse.conflicts.extend(blocked(objects, now, &plan)?);
+        inverse.conflicts.extend(plan.obstructed(&self.work_tree)?);
+        inverse.unwritable = plan.unwritable(&self.work_tree);
+        inverse.plan = plan;
+        Ok(())
+    }
+
+    /// The nested repositories that are not at the commit that reverting them asks for.
+    fn left_repositories(
+        &self,
+        objects: &Objects<'_>,
+        now: &Snapshot,
+        repositories: BTreeMap<RepoPath, Option<Entry>>,
+    ) -> Result<Vec<LeftRepository>, CheckpointError> {
+        let mut left = Vec::new();
         for (path, target) in repositories {
             let current = tree::find(objects, now.tree, &path)?;
             if current != target {
                 let staged = self.index.entry_at(&path);
                 let recorded = staged
                     .is_some_and(|staged| target.is_some_and(|target| target.id == staged.id));
-                inverse.repositories.push(LeftRepository {
+                left.push(LeftRepository {
                     path,
                     current,
                     target,
@@ -431,11 +431,7 @@ impl Checkpointer {
                 });
             }
         }
-        inverse.conflicts.extend(blocked(objects, now, &plan)?);
-        inverse.conflicts.extend(plan.obstructed(&self.work_tree)?);
-        inverse.unwritable = plan.unwritable(&self.work_tree);
-        inverse.plan = plan;
-        Ok(())
+        Ok(left)
     }
 
     /// The committed changes of an operation, in the stored form.
@@ -558,103 +554,36 @@ impl Checkpointer {
     }
 }
 
-/// The permission bits of files and folders while operations are reverted, newest first.
-struct Bits<'a, 'repo> {
-    objects: &'a Objects<'repo>,
-    now: &'a Snapshot,
-    reached: BTreeMap<RepoPath, u32>,
-}
-
-impl Bits<'_, '_> {
-    /// Reverts the change of the bits of a path by an operation. Bits that it did not change stay
-    /// as they are now.
-    fn take_back(
-        &mut self,
-        path: &RepoPath,
-        left: Option<u32>,
-        found: Option<u32>,
-    ) -> Result<(), CheckpointError> {
-        let Some(found) = found else {
-            self.reached.remove(path);
-            return Ok(());
-        };
-        let current = match self.reached.get(path) {
-            Some(bits) => Some(*bits),
-            None => self.now(path)?,
-        };
-        let bits = match (current, left) {
-            (Some(current), Some(left)) => {
-                let changed = left ^ found;
-                (current & !changed) | (found & changed)
-            }
-            _ => found,
-        };
-        self.reached.insert(path.clone(), bits);
-        Ok(())
-    }
-
-    /// The current bits of a path; `None` if it is a link or missing.
-    fn now(&self, path: &RepoPath) -> Result<Option<u32>, CheckpointError> {
-        Ok(kind_at(self.objects, self.now, path)?.map(|kind| self.now.permissions.of(path, kind)))
-    }
-
-    /// The bits to set, if they differ from the current ones.
-    fn changes(
-        &self,
-        counts: impl Fn(&RepoPath) -> bool,
-    ) -> Result<Vec<PermissionChange>, CheckpointError> {
-        let mut changes = Vec::new();
-        for (path, after) in self.reached.iter().filter(|(path, _)| counts(path)) {
-            if let Some(before) = self.now(path)?.filter(|before| before != after) {
-                changes.push(PermissionChange {
-                    path: path.clone(),
-                    before,
-                    after: *after,
-                });
-            }
+/// Plans the files that differ from what reverting the operations makes of them.
+fn place_files(
+    files: &BTreeMap<RepoPath, (Option<Entry>, Placement)>,
+    bits: &Bits<'_, '_>,
+    plan: &mut RestorePlan,
+    inverse: &mut Inverse,
+) -> Result<(), CheckpointError> {
+    let (objects, now) = (bits.objects, bits.now);
+    for (path, (target, file)) in files {
+        let current = tree::find(objects, now.tree, path)?;
+        let kind = target.and_then(|entry| PermissionKind::of(entry.mode));
+        let permissions = kind.map_or(file.permissions, |_| {
+            bits.reached.get(path).copied().unwrap_or(file.permissions)
+        });
+        let is_there = current.and_then(|entry| PermissionKind::of(entry.mode));
+        let has_bits = kind.is_none()
+            || is_there.map(|kind| now.permissions.of(path, kind)) == Some(permissions);
+        if *target == current && has_bits {
+            continue;
         }
-        Ok(changes)
-    }
-}
-
-/// Files whose path is blocked by unrecorded content: a folder with other files in it.
-pub(super) fn blocked(
-    objects: &Objects<'_>,
-    now: &Snapshot,
-    plan: &RestorePlan,
-) -> Result<Vec<RepoPath>, CheckpointError> {
-    let removed = plan.files.iter().filter(|file| file.target.is_none());
-    let removed: BTreeSet<&RepoPath> = removed.map(|file| &file.path).collect();
-    let removed = |path: &RepoPath| removed.contains(path);
-    let mut found = Vec::new();
-    let mut parents = BTreeMap::new();
-    for file in plan.files.iter().filter(|file| file.target.is_some()) {
-        if file.expected.is_none() && tree::has_folder(objects, now.tree, &file.path)? {
-            let inside = tree::everything(objects, now.tree)?;
-            let foreign = inside
-                .iter()
-                .filter(|path| path.is_inside(&file.path))
-                .any(|path| !removed(path) && !inside.iter().any(|other| other.is_inside(path)));
-            if foreign {
-                found.push(file.path.clone());
-            }
+        if *target != file.target {
+            inverse.merged.push(path.clone());
         }
-        let mut parent = file.path.parent();
-        while !parent.is_top() {
-            let in_the_way = if let Some(known) = parents.get(&parent) {
-                *known
-            } else {
-                let entry = tree::find(objects, now.tree, &parent)?;
-                let is_file = entry.is_some_and(|entry| entry.mode != FileMode::Gitlink);
-                *parents
-                    .entry(parent.clone())
-                    .or_insert(is_file && !removed(&parent))
-            };
-            if in_the_way {
-                found.push(file.path.clone());
-            }
-            parent = parent.parent();
-        }
+        plan.files.push(Placement {
+            path: path.clone(),
+            expected: current,
+            target: *target,
+            permissions,
+            instead: Instead::Nothing,
+        });
     }
-    Ok(found)
+    Ok(())
 }

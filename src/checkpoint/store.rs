@@ -68,6 +68,29 @@ pub struct Swept {
     pub bytes: u64,
 }
 
+impl Swept {
+    /// Counts a file that is not recent, and removes it if asked; returns whether it is removed.
+    fn take_old(
+        &mut self,
+        entry: &walkdir::DirEntry,
+        sweep: Sweep,
+    ) -> Result<bool, CheckpointError> {
+        let Ok(found) = entry.metadata() else {
+            return Ok(false);
+        };
+        let age = found.modified().ok().and_then(|at| at.elapsed().ok());
+        if age.is_none_or(|age| age < GRACE) {
+            return Ok(false);
+        }
+        if sweep == Sweep::Remove {
+            fs::remove_file(entry.path()).map_err(CheckpointError::io("remove", entry.path()))?;
+        }
+        self.objects += 1;
+        self.bytes += found.len();
+        Ok(sweep == Sweep::Remove)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sweep {
     Remove,
@@ -180,23 +203,9 @@ impl Store {
                 .file_name()
                 .to_str()
                 .and_then(|name| name.parse::<ObjectId>().ok());
-            let Ok(found) = entry.metadata() else {
-                continue;
-            };
-            let is_old = found
-                .modified()
-                .ok()
-                .and_then(|at| at.elapsed().ok())
-                .is_some_and(|age| age >= GRACE);
-            if !found.is_file() || !is_old || id.is_some_and(|id| needed.contains(&id)) {
-                continue;
+            if entry.file_type().is_file() && id.is_none_or(|id| !needed.contains(&id)) {
+                swept.take_old(&entry, sweep)?;
             }
-            if sweep == Sweep::Remove {
-                fs::remove_file(entry.path())
-                    .map_err(CheckpointError::io("remove", entry.path()))?;
-            }
-            swept.objects += 1;
-            swept.bytes += found.len();
         }
         Ok(())
     }
@@ -412,22 +421,8 @@ impl Store {
             {
                 continue;
             }
-            let Ok(found) = entry.metadata() else {
-                continue;
-            };
-            let is_old = found
-                .modified()
-                .ok()
-                .and_then(|at| at.elapsed().ok())
-                .is_some_and(|age| age >= GRACE);
-            if is_old {
-                if sweep == Sweep::Remove {
-                    fs::remove_file(entry.path())
-                        .map_err(CheckpointError::io("remove", entry.path()))?;
-                    failpoint("object-swept");
-                }
-                swept.objects += 1;
-                swept.bytes += found.len();
+            if swept.take_old(&entry, sweep)? {
+                failpoint("object-swept");
             }
         }
         if sweep == Sweep::Remove {

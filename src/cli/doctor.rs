@@ -6,9 +6,9 @@ use anstyle::{AnsiColor, Style};
 
 use super::{Format, Ui};
 use crate::context::{Context, ContextError, Environment};
+use crate::doctor::{self, CheckStatus, DoctorCheck, DoctorReport, Group, Patient};
 use crate::error::{Error, ExitStatus};
 use crate::hooks::{self, HookState, HooksSummary};
-use crate::run::doctor::{self, CheckStatus, DoctorCheck, DoctorReport, Group, Patient};
 
 /// Check this machine and explain how to fix what is missing
 ///
@@ -127,13 +127,7 @@ fn human(report: &DoctorReport, ui: &mut Ui) -> Result<(), Error> {
             ui.rendered(&format!("{gap}{bold}{}{bold:#}\n", title(check.group)))?;
             group = Some(check.group);
         }
-        let (sign, color) = sign(check);
-        let style = color.on_default().bold();
-        let detail = super::clean(&check.detail).replace('\n', " ");
-        ui.rendered(&format!(
-            "  {style}{sign}{style:#} {:<width$}  {detail}\n",
-            check.name
-        ))?;
+        check_row(ui, "  ", width, sign(check), check.name, &check.detail)?;
         ui.detail_lines(&[format!("    {:<width$}  tried: {}", "", check.tried)])?;
         if let Some(hint) = &check.hint {
             ui.line(&format!("    {:<width$}  → {hint}", ""))?;
@@ -155,6 +149,23 @@ fn human(report: &DoctorReport, ui: &mut Ui) -> Result<(), Error> {
             "piton does not work here because of {broken} problems: {counts}"
         )),
     }
+    Ok(())
+}
+
+/// One line of a table of checks; `width` is that of the longest name.
+pub(super) fn check_row(
+    ui: &mut Ui,
+    indent: &str,
+    width: usize,
+    (sign, color): (&str, AnsiColor),
+    name: &str,
+    detail: &str,
+) -> Result<(), Error> {
+    let style = color.on_default().bold();
+    let detail = super::clean(detail).replace('\n', " ");
+    ui.rendered(&format!(
+        "{indent}{style}{sign}{style:#} {name:<width$}  {detail}\n"
+    ))?;
     Ok(())
 }
 

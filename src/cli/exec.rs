@@ -135,7 +135,7 @@ pub(super) fn run(
         },
         isolation,
     };
-    step.check(ctx, mode)?;
+    let checked = step.check(ctx, mode)?;
     // Starting it takes as long as the first snapshot: do both at once.
     let supervisor = step.supervisor(ctx)?;
     let shared = RefCell::new(&mut *ui);
@@ -146,7 +146,7 @@ pub(super) fn run(
             .borrow_mut()
             .warning("there is no git repository: what the command changes cannot be undone");
     }
-    let end = match step::run_command(&mut session, &step, supervisor) {
+    let end = match step::run_command(&mut session, checked, supervisor) {
         Ok(end) => end,
         Err(err) => {
             let Some(summary) = session.abandon(&err)? else {

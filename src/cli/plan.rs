@@ -20,7 +20,7 @@ const MOST_ELEMENTS: usize = 10;
 /// Shows what a run would do.
 pub(super) fn show(preview: &RunPreview, ui: &mut Ui) -> Result<ExitStatus, Error> {
     if ui.format() == Format::Json {
-        ui.json(preview)?;
+        ui.json(&preview.to_json())?;
         return Ok(status(preview.worst));
     }
     let mut page = PlanPage {
@@ -52,6 +52,9 @@ pub(super) fn show(preview: &RunPreview, ui: &mut Ui) -> Result<ExitStatus, Erro
     match preview.worst {
         Worst::Nothing => page.ui.success("nothing was changed; the run can start"),
         Worst::Failure => page.ui.failure("nothing was changed; a step would fail"),
+        Worst::Refusal => page
+            .ui
+            .failure("nothing was changed; a step would be refused"),
         Worst::Denial => page
             .ui
             .failure("nothing was changed; a step would be denied"),
@@ -67,6 +70,7 @@ fn status(worst: Worst) -> ExitStatus {
     match worst {
         Worst::Nothing => ExitStatus::Success,
         Worst::Failure => ExitStatus::Invalid,
+        Worst::Refusal => ExitStatus::Unsafe,
         Worst::Denial => ExitStatus::Denied,
     }
 }

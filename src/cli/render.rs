@@ -5,7 +5,7 @@ pub(super) use crate::checkpoint::delta::{files, stat};
 use crate::error::ExitStatus;
 use crate::journal::event::Event;
 use crate::journal::summary::{RunStatus, RunSummary};
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::run::narration::{Narration, Tone, narrate};
 
 /// Shows one event.
@@ -38,11 +38,17 @@ pub(super) fn end(ui: &mut Ui, summary: &RunSummary) -> ExitStatus {
     }
     match summary.status {
         RunStatus::Succeeded => ExitStatus::Success,
+        RunStatus::Failed if is_unsafe(summary.error.as_ref()) => ExitStatus::Unsafe,
         RunStatus::Failed => ExitStatus::Failure,
         RunStatus::Waiting => ExitStatus::Waiting,
         RunStatus::Denied => ExitStatus::Denied,
         RunStatus::Cancelled => ExitStatus::Interrupted,
     }
+}
+
+/// Whether a step was refused because of the machine.
+fn is_unsafe(error: Option<&Problem>) -> bool {
+    error.is_some_and(|error| error.code == Code::SandboxUnavailable)
 }
 
 fn failed(ui: &mut Ui, error: &Problem) {

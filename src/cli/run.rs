@@ -13,6 +13,7 @@ use crate::config::AgentCommand;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::CheckpointMode;
+use crate::item::params::ParameterText;
 use crate::item::tool::Isolation;
 use crate::journal::RunId;
 use crate::run::directive::pin::RunOptions;
@@ -180,7 +181,7 @@ fn request(arguments: &RunArguments, ctx: &Context) -> Result<DirectiveRequest, 
             .map(|file| read_values(file, ctx))
             .transpose()?
             .unwrap_or_default(),
-        words: arguments.inputs.clone(),
+        texts: ParameterText::of_arguments(&arguments.inputs),
         mode: arguments.checkpoint,
         options: RunOptions {
             strict: arguments.strict,

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use anstyle::AnsiColor;
 
+use super::doctor::check_row;
 use super::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::run::selftest::{
+use crate::selftest::{
     self, SelfTest, SelftestCheck, SelftestFolder, SelftestReport, SelftestStatus,
 };
 
@@ -87,13 +88,7 @@ fn human(report: &SelftestReport, ui: &mut Ui) -> Result<(), Error> {
         .max()
         .unwrap_or_default();
     for check in &report.checks {
-        let (sign, color) = sign(check);
-        let style = color.on_default().bold();
-        let detail = super::clean(&check.detail).replace('\n', " ");
-        ui.rendered(&format!(
-            "{style}{sign}{style:#} {:<width$}  {detail}\n",
-            check.name
-        ))?;
+        check_row(ui, "", width, sign(check), check.name, &check.detail)?;
         if let Some(hint) = &check.hint {
             ui.line(&format!("  {:<width$}  → {hint}", ""))?;
         }

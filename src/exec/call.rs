@@ -245,13 +245,8 @@ pub fn prepare(
         .as_ref()
         .filter(|it| it.venv || !it.dependencies.is_empty())
     {
-        let tool = invocation
-            .chain
-            .first()
-            .map(|link| link.id.as_str())
-            .unwrap_or_default();
         let wanted = VenvRequest {
-            tool,
+            tool: invocation.chain.first().map_or("", |link| link.id.as_str()),
             python: &program,
             dependencies: &python.dependencies,
         };
@@ -282,12 +277,28 @@ pub fn prepare(
         confinement,
         ..Work::default()
     };
-    let script = process.script.as_ref().zip(source.as_deref());
-    let copy = match (&process.python, script) {
+    let copy = add_arguments(&mut work, invocation, process, source.as_deref(), machine)?;
+    Ok(PreparedCall {
+        work,
+        home,
+        _script: copy,
+    })
+}
+
+/// Adds the arguments of a call, which run its script as it was judged.
+fn add_arguments(
+    work: &mut Work,
+    invocation: &Invocation,
+    process: &Process,
+    source: Option<&[u8]>,
+    machine: &Machine,
+) -> Result<Option<PrivateFolder>, CallError> {
+    let script = process.script.as_ref().zip(source);
+    match (&process.python, script) {
         (Some(python), Some((script, source))) => {
             let script = (&*script.path, source);
-            call_python(&mut work, process, python, script, invocation, machine);
-            None
+            call_python(work, process, python, script, invocation, machine);
+            Ok(None)
         }
         (_, script) => {
             let words = process
@@ -303,14 +314,13 @@ pub fn prepare(
                 },
             };
             work.argv.extend(judged.arguments);
-            judged.copy
+            if let Some(copy) = &judged.copy {
+                let confinement = work.confinement.take();
+                work.confinement = confinement.map(|it| it.and_visible(copy.path()));
+            }
+            Ok(judged.copy)
         }
-    };
-    Ok(PreparedCall {
-        work,
-        home,
-        _script: copy,
-    })
+    }
 }
 
 fn process_environment(process: &Process, machine: &Machine) -> BTreeMap<OsString, OsString> {

@@ -30,7 +30,6 @@ use crate::item::tool::Isolation;
 const LONGEST_POINTER: u64 = 64 * 1024;
 
 /// Shared memory, which counts as temporary.
-#[cfg(target_os = "linux")]
 const SHARED_MEMORY: &str = "/dev/shm";
 
 /// What a confined process may do. Everything may be read but what is hidden.
@@ -197,12 +196,16 @@ impl Confinement {
         }
     }
 
-    /// The mounts that it needs, outermost first: read-only ones inside of a writable folder, and
-    /// writable ones inside of those.
+    /// The mounts that it needs, outermost first: read-only ones inside of a writable folder, writable
+    /// ones inside of those, and the folders between both.
     pub(super) fn mounts(&self) -> Vec<OwnMount<'_>> {
-        let all = self.writable.iter().map(|path| (path, false));
-        let all = all.chain(self.read_only.iter().map(|path| (path, true)));
-        let mut all: Vec<(&PathBuf, bool)> = all.collect();
+        // The project may lie in it. Not every system has it.
+        let memory = Path::new(SHARED_MEMORY);
+        let memory = (self.view == MountView::Own && memory.is_dir()).then_some(memory);
+        let writable = self.writable.iter().map(PathBuf::as_path).chain(memory);
+        let all = writable.map(|path| (path, false));
+        let all = all.chain(self.read_only.iter().map(|path| (&**path, true)));
+        let mut all: Vec<(&Path, bool)> = all.collect();
         // At the same path, read-only wins: it is the later mount.
         all.sort_by_key(|(path, is_read_only)| (path.components().count(), *is_read_only));
         let mut mounts: Vec<OwnMount<'_>> = Vec::new();
@@ -224,8 +227,30 @@ impl Confinement {
                 });
             }
         }
+        let between = between(&mounts);
+        mounts.extend(between);
+        mounts.sort_by_key(|mount| mount.path.components().count());
         mounts
     }
+}
+
+/// The folders between a writable mount and a read-only one inside of it. As mounts they cannot be moved:
+/// a process could otherwise move the read-only one away with its folder, and put another in its place.
+fn between<'c>(mounts: &[OwnMount<'c>]) -> Vec<OwnMount<'c>> {
+    let mut folders = BTreeSet::new();
+    for guarded in mounts.iter().filter(|mount| mount.is_read_only) {
+        let is_mount = |folder: &&Path| mounts.iter().any(|mount| mount.path == *folder);
+        let above = guarded.path.ancestors().skip(1);
+        // Nothing outside of a mount can be moved.
+        if above.clone().any(|folder| is_mount(&folder)) {
+            folders.extend(above.take_while(|folder| !is_mount(folder)));
+        }
+    }
+    let writable = |path| OwnMount {
+        path,
+        is_read_only: false,
+    };
+    folders.into_iter().map(writable).collect()
 }
 
 /// Paths without symlinks. Those that do not exist are left out.

@@ -1,16 +1,16 @@
-//! Parameters of a call: parsed from arguments, and checked against the tool's declaration.
+//! Parameters of a call: converted from texts, and checked against the tool's declaration.
 
 use serde_json::{Map, Value};
 
-use crate::item::params::{self, DeclaredParameters, ParamProblem};
+use crate::item::params::{self, DeclaredParameters, ParamProblem, ParameterText};
 use crate::item::tool::ToolManifest;
 
-/// Parses `name=value` arguments; each value is converted to its declared type.
-pub fn from_words<W: AsRef<str>>(
+/// Converts each text to the type that the tool declares.
+pub fn convert(
     manifest: &ToolManifest,
-    words: &[W],
+    texts: &[ParameterText],
 ) -> Result<Map<String, Value>, Vec<ParamProblem>> {
-    DeclaredParameters::of_tool(manifest).from_words(words)
+    DeclaredParameters::of_tool(manifest).convert(texts)
 }
 
 pub fn validate(

@@ -1,22 +1,25 @@
-//! Private folders in the temporary folder, which no crash leaves behind for long.
+//! Private folders in the temporary folder, or in the user's cache, which confined processes cannot
+//! write. No crash leaves them behind for long.
 //!
 //! Each [`PrivateFolder`] has its process in its name and holds a lock on itself. A killed process
 //! leaves its folders; [`sweep`] removes them at the next start. It removes a folder only if the
 //! process in its name is gone and the lock is free: process ids are used again, and differ between
 //! containers that share a temporary folder.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::sync::Once;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, fstat};
 use rustix::io::Errno;
 use rustix::process::{Pid, geteuid, test_kill_process};
 use tempfile::TempDir;
 
+use crate::disk::create_private_folder;
 use crate::system_call::{flock, open};
 
 /// What a private folder is for.
@@ -60,11 +63,42 @@ impl PrivateUse<'_> {
     }
 }
 
+/// Where private folders are created.
+#[derive(Clone, Copy, Debug)]
+pub struct PrivatePlaces<'p> {
+    /// The user's cache folder.
+    pub cache: &'p Path,
+    pub temporary: &'p Path,
+}
+
+impl PrivatePlaces<'_> {
+    /// Removes the private folders of this user that killed processes left.
+    pub fn sweep(self) {
+        sweep(self.temporary);
+        sweep(&self.apart());
+    }
+
+    /// Where confined processes cannot write.
+    pub(super) fn apart(self) -> PathBuf {
+        self.cache.join("private")
+    }
+}
+
 impl PrivateFolder {
+    /// Creates a folder in which only this process and programs that it trusts write: for what is
+    /// checked there or run from there. Without a cache it is in the temporary folder.
+    pub fn create_apart(places: PrivatePlaces<'_>, purpose: PrivateUse<'_>) -> io::Result<Self> {
+        let apart = places.apart();
+        // As for the other folders, so that none of them is left.
+        sweep_once(places.temporary);
+        create_private_folder(&apart)
+            .and_then(|()| Self::create(&apart, purpose))
+            .or_else(|_| Self::create(places.temporary, purpose))
+    }
+
     /// Creates a folder. The first one of a process removes abandoned ones before.
     pub fn create(temporary: &Path, purpose: PrivateUse<'_>) -> io::Result<Self> {
-        static SWEPT: Once = Once::new();
-        SWEPT.call_once(|| sweep(temporary));
+        sweep_once(temporary);
         let folder = tempfile::Builder::new()
             .prefix(&format!("{}{}-", purpose.prefix(), std::process::id()))
             .permissions(fs::Permissions::from_mode(0o700))
@@ -81,8 +115,19 @@ impl PrivateFolder {
     }
 }
 
-/// Removes the private folders of this user that killed processes left.
-pub fn sweep(temporary: &Path) {
+/// Removes what is abandoned when this process uses a folder for the first time.
+fn sweep_once(folder: &Path) {
+    static SWEPT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let is_first = SWEPT
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(folder.to_path_buf());
+    if is_first {
+        sweep(folder);
+    }
+}
+
+fn sweep(temporary: &Path) {
     for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
         if !entry.file_name().to_str().is_some_and(is_abandoned_name) {
             continue;

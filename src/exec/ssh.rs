@@ -18,7 +18,7 @@ use std::time::Duration;
 pub use error::SshError;
 
 use super::interrupt::Interrupts;
-use super::private_folder::{PrivateFolder, PrivateUse};
+use super::private_folder::{PrivateFolder, PrivatePlaces, PrivateUse};
 use super::subprocess::{
     CommandLine, Conversation, SubprocessError, converse, kept_folders, resolve,
 };
@@ -67,6 +67,8 @@ pub type Talk<'t> = dyn FnMut(&str) + 't;
 pub struct Keygen {
     program: PathBuf,
     environment: BTreeMap<OsString, OsString>,
+    /// The user's cache folder.
+    cache: PathBuf,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +86,7 @@ impl Keygen {
     /// a project could put a program there that accepts every signature.
     pub fn find(
         variables: &BTreeMap<OsString, OsString>,
+        cache: &Path,
         trusted: impl Fn(&Path) -> bool,
     ) -> Result<Self, SshError> {
         let path = variables
@@ -98,6 +101,7 @@ impl Keygen {
         Ok(Self {
             program,
             environment,
+            cache: cache.to_path_buf(),
         })
     }
 
@@ -235,8 +239,11 @@ impl Keygen {
 
     fn private_folder(&self) -> io::Result<PrivateFolder> {
         let temporary = self.environment.get(OsStr::new("TMPDIR"));
-        let temporary = temporary.map_or(Path::new("/tmp"), Path::new);
-        PrivateFolder::create(temporary, PrivateUse::Signatures)
+        let places = PrivatePlaces {
+            cache: &self.cache,
+            temporary: temporary.map_or(Path::new("/tmp"), Path::new),
+        };
+        PrivateFolder::create_apart(places, PrivateUse::Signatures)
     }
 
     fn check(

@@ -138,6 +138,11 @@ impl CommandLine {
         })
     }
 
+    /// Adds a variable to its environment.
+    pub fn set_variable(&mut self, name: &str, value: &str) {
+        self.environment.insert(name.into(), value.into());
+    }
+
     pub fn program(&self) -> &Path {
         &self.program
     }

@@ -44,6 +44,7 @@ pub use touched::{Touched, TouchedLog, TouchedPaths};
 use super::invocation::ResourceLimits;
 use super::isolation::Confinement;
 use super::process::own_name;
+use super::subprocess::CommandOutcome;
 use crate::problem::{Code, Explain, Hint};
 
 /// The argument that makes piton a supervisor.
@@ -200,6 +201,19 @@ pub struct Ended {
     pub cpu: Duration,
     /// The largest resident set of a process, in bytes.
     pub peak_memory: u64,
+}
+
+impl Ended {
+    /// How it ended, without what it left.
+    pub fn outcome(&self) -> CommandOutcome {
+        CommandOutcome {
+            exit_code: self.exit_code,
+            signal: self.signal,
+            duration: self.duration,
+            timed_out: self.timed_out,
+            interrupted: self.interrupted,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,13 +10,13 @@ mod file;
 mod plain;
 mod schema;
 mod survey;
+mod texts;
 mod wording;
-mod words;
 
 pub use convert::{Unconvertible, convert};
 pub use file::load as load_file;
 pub use schema::{SchemaProblem, check_schema};
-pub use words::DeclaredParameters;
+pub use texts::{DeclaredParameters, ParameterText};
 
 use std::sync::mpsc;
 use std::thread;

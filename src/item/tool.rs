@@ -23,7 +23,6 @@ mod reading;
 mod render;
 mod results;
 mod tool_root;
-mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

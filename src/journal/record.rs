@@ -101,8 +101,29 @@ struct RecordLine<E> {
     sealed: Option<Digest>,
 }
 
+impl<E> RecordLine<E> {
+    fn with(self, event: Event) -> RecordLine<Event> {
+        let Self {
+            seq,
+            at,
+            run,
+            prev,
+            sealed,
+            ..
+        } = self;
+        RecordLine {
+            seq,
+            at,
+            run,
+            prev,
+            event,
+            sealed,
+        }
+    }
+}
+
 /// The fields of an event that show whether it starts a loop.
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct LoopName {
     #[serde(rename = "type")]
     kind: String,
@@ -341,10 +362,6 @@ pub(super) enum Unreadable {
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Record, Unreadable> {
     let text = str::from_utf8(bytes).map_err(|err| Unreadable::NotJson(err.to_string()))?;
-    let not_a_record = |err: serde_json::Error| match err.classify() {
-        serde_json::error::Category::Data => Unreadable::NotARecord(err.to_string()),
-        _ => Unreadable::NotJson(err.to_string()),
-    };
     let LineParts {
         public,
         private,
@@ -360,95 +377,74 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Record, Unreadable> {
             tag.map_err(|err| Unreadable::NotARecord(err.to_string()))
         })
         .transpose()?;
-    let (digest, line) = (Digest::of(public.as_bytes()), text.to_owned());
-    let Some(private_text) = private else {
-        let RecordLine {
-            seq,
-            at,
-            run,
-            prev,
-            event,
-            sealed,
-        } = serde_json::from_str(public).map_err(not_a_record)?;
-        let privacy = match (v, sealed) {
-            (FIRST, _) => Privacy::Unknown,
-            (_, None) => Privacy::Nothing,
-            (_, Some(_)) => Privacy::Withheld,
-        };
-        return Ok(Record {
-            seq,
-            at,
-            run,
-            prev,
-            digest,
-            event,
-            line,
-            privacy,
-            tag,
-        });
+    let (fields, privacy) = match private {
+        Some(private) => unseal_line(public, private)?,
+        None => {
+            let fields: RecordLine<Event> = serde_json::from_str(public).map_err(not_a_record)?;
+            let privacy = match (v, fields.sealed) {
+                (FIRST, _) => Privacy::Unknown,
+                (_, None) => Privacy::Nothing,
+                (_, Some(_)) => Privacy::Withheld,
+            };
+            (fields, privacy)
+        }
     };
-    let Private { salt, mut private } = serde_json::from_str(private_text).map_err(not_a_record)?;
-    let (
-        RecordLine {
-            seq,
-            at,
-            run,
-            prev,
-            sealed,
-            ..
-        },
+    let RecordLine {
+        seq,
+        at,
+        run,
+        prev,
         event,
-    ) = if let Some(found) = long_list(public, &mut private) {
-        found
-    } else {
-        let RecordLine::<Value> {
-            seq,
-            at,
-            run,
-            prev,
-            event: mut value,
-            sealed,
-        } = serde_json::from_str(public).map_err(not_a_record)?;
-        seal::unseal(&mut value, private).map_err(Unreadable::NotARecord)?;
-        let event =
-            serde_json::from_value(value).map_err(|err| Unreadable::NotARecord(err.to_string()))?;
-        (
-            RecordLine {
-                seq,
-                at,
-                run,
-                prev,
-                event: LoopName::default(),
-                sealed,
-            },
-            event,
-        )
-    };
-    let is_as_written = sealed == Some(Digest::of(private_text.as_bytes()));
-    let privacy = if is_as_written {
-        Privacy::Kept(salt)
-    } else {
-        Privacy::Changed
-    };
+        ..
+    } = fields;
     Ok(Record {
         seq,
         at,
         run,
         prev,
-        digest,
+        digest: Digest::of(public.as_bytes()),
         event,
-        line,
+        line: text.to_owned(),
         privacy,
         tag,
     })
 }
 
+fn not_a_record(err: serde_json::Error) -> Unreadable {
+    match err.classify() {
+        serde_json::error::Category::Data => Unreadable::NotARecord(err.to_string()),
+        _ => Unreadable::NotJson(err.to_string()),
+    }
+}
+
+/// The fields of a line with its private part.
+fn unseal_line(
+    public: &str,
+    private_text: &str,
+) -> Result<(RecordLine<Event>, Privacy), Unreadable> {
+    let Private { salt, mut private } = serde_json::from_str(private_text).map_err(not_a_record)?;
+    let fields = if let Some(found) = long_list(public, &mut private) {
+        found
+    } else {
+        let mut fields: RecordLine<Value> = serde_json::from_str(public).map_err(not_a_record)?;
+        let mut value = std::mem::take(&mut fields.event);
+        seal::unseal(&mut value, private).map_err(Unreadable::NotARecord)?;
+        let event =
+            serde_json::from_value(value).map_err(|err| Unreadable::NotARecord(err.to_string()))?;
+        fields.with(event)
+    };
+    let is_as_written = fields.sealed == Some(Digest::of(private_text.as_bytes()));
+    let privacy = if is_as_written {
+        Privacy::Kept(salt)
+    } else {
+        Privacy::Changed
+    };
+    Ok((fields, privacy))
+}
+
 /// Reads a loop without parsing the hashes of its elements, which need ten times the memory of
 /// numbers.
-fn long_list(
-    public: &str,
-    private: &mut Map<String, Value>,
-) -> Option<(RecordLine<LoopName>, Event)> {
+fn long_list(public: &str, private: &mut Map<String, Value>) -> Option<RecordLine<Event>> {
     if !private.get(seal::ELEMENTS).is_some_and(Value::is_array) {
         return None;
     }
@@ -462,7 +458,7 @@ fn long_list(
         name: line.event.name.clone(),
         elements,
     };
-    Some((line, event))
+    Some(line.with(event))
 }
 
 impl LoopName {

@@ -29,25 +29,27 @@ use serde_json::{Map, Value};
 use super::agent::AgentCommands;
 use super::confinement;
 use super::error::RunError;
-use super::folders::RunFolders;
 use super::pinned_authority::PinnedAuthority;
 use super::secrecy::Secrets;
 use super::session::{DirectiveStart, Observer, Reopened, RunRequest, Session};
+use super::takeover;
 use super::tool::Listener;
 use super::unfinished_note::{self, WaitingRun};
-use super::{takeover, values};
 use crate::audit::history::StepOutcome;
 use crate::checkpoint::path::RepoPath;
 use crate::context::Context;
 use crate::exec::interrupt::Interrupts;
 use crate::item::directive::CheckpointMode;
 use crate::item::finding::Strength;
+use crate::item::params::ParameterText;
 use crate::item::store::ItemStore;
 use crate::item::tool::Isolation;
 use crate::journal::RunId;
 use crate::journal::event::{Approver, Event, Wait};
 use crate::journal::summary::{RunStatus, RunSummary, StepStatus, StepSummary};
 use crate::problem::{Code, Problem};
+use crate::values;
+use crate::workspace::RunFolders;
 pub(in crate::run) use execute_step::HUMAN_ACTION;
 use pin::{Pinned, RunOptions};
 pub use restart::{Restarted, StartAt};
@@ -58,8 +60,8 @@ pub struct DirectiveRequest {
     /// The directive: `id` or `category/id`.
     pub id: String,
     pub inputs: Map<String, Value>,
-    /// Inputs as typed on the command line, `name=value`.
-    pub words: Vec<String>,
+    /// Inputs whose texts get the declared type.
+    pub texts: Vec<ParameterText>,
     /// The checkpoint mode; by default that of the directive or the settings.
     pub mode: Option<CheckpointMode>,
     pub options: RunOptions,
@@ -212,7 +214,7 @@ impl PreparedRun {
         confinement::require_for_agents(ctx, &agents)?;
         let mut pinned = Pinned::of(ctx, &store, &request.id)?;
         let root = pinned.find(ctx, &store, &request.id)?;
-        pinned.inputs = values::inputs(&root.directive, request.inputs.clone(), &request.words)
+        pinned.inputs = values::inputs(&root.directive, request.inputs.clone(), &request.texts)
             .map_err(|problems| RunError::Inputs {
                 directive: root.label.clone(),
                 problems,
@@ -261,7 +263,7 @@ impl PreparedRun {
 
     /// A note about unsigned items.
     pub fn unsigned_note(&self) -> Option<String> {
-        super::author::unsigned_note(self.pinned.unsigned(&self.store))
+        crate::trust::author::unsigned_note(self.pinned.unsigned(&self.store))
     }
 
     /// The directive, as `id@version`.

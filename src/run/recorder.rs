@@ -6,10 +6,8 @@
 
 use serde_json::{Map, Value};
 
-use super::consent;
 use super::directive::state::{Cost, RunState};
 use super::error::RunError;
-use super::folders::RunFolders;
 use super::recovery::OnFault;
 use super::session::Observer;
 use super::settle::Settlement;
@@ -19,6 +17,7 @@ use super::unsettled::{InDirective, RecoveryAction};
 use crate::audit::history::RunRecord;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
+use crate::exec::process;
 use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::summary::{
@@ -26,6 +25,8 @@ use crate::journal::summary::{
 };
 use crate::journal::{Digest, Journal, RunId, StepId, sequence};
 use crate::problem::Problem;
+use crate::trust::unreviewed;
+use crate::workspace::RunFolders;
 
 /// Writes the journal of a run.
 pub(super) struct Recorder<'a> {
@@ -95,7 +96,7 @@ impl<'a> Recorder<'a> {
         let digest = self.journal.append(at, event)?;
         match event {
             Event::StepStarted { step, .. } => self.numbered = *step,
-            Event::ChangesFound { delta, .. } => consent::note_changes(self.ctx, delta),
+            Event::ChangesFound { delta, .. } => unreviewed::note_changes(self.ctx, delta),
             Event::Decided { decision, .. } => {
                 self.open_recovery = Some(RecoveryAction::of_decision(decision));
             }
@@ -182,6 +183,23 @@ impl<'a> Recorder<'a> {
             before,
             writes,
             order,
+        })?;
+        Ok(())
+    }
+
+    /// Records that the process of a step has started. A supervisor waits until this is on disk.
+    pub(super) fn start_process(
+        &mut self,
+        step: u32,
+        pid: u32,
+        supervised: bool,
+    ) -> Result<(), RunError> {
+        self.record(&Event::ToolStarted {
+            step,
+            pid,
+            started: process::start_time(pid).unwrap_or_default(),
+            boot: process::boot_id().unwrap_or_default(),
+            supervised,
         })?;
         Ok(())
     }

@@ -15,10 +15,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::error::RunError;
-use super::folders::{RunFolders, key_file};
 use super::recorder::Recorder;
 use super::resume_point::{ResumePoint, StartedProcess};
-use super::session::{Observer, open_checkpointer};
+use super::session::Observer;
 use super::settle::{self, Settlement};
 use super::step::skipped;
 use super::worktree_lock::WorktreeLock;
@@ -31,13 +30,15 @@ use crate::checkpoint::snapshot::Head;
 use crate::context::Context;
 use crate::disk::Disk;
 use crate::exec::call;
+use crate::exec::private_folder::PrivatePlaces;
+use crate::exec::process;
 use crate::exec::supervisor::MARK;
-use crate::exec::{private_folder, process};
 use crate::journal::event::{Decision, Event, StepKind};
 use crate::journal::lock::{Holder, UnfinishedRun};
 use crate::journal::summary::{RunStatus, StepStatus};
 use crate::journal::{Continuation, Journal, JournalError, RunId, TagDemand};
 use crate::problem::{Code, Problem, with_causes};
+use crate::workspace::{RunFolders, key_file, open_checkpointer};
 
 /// What a recovery does about a disk that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +77,12 @@ pub fn recover_now(
 ) -> Result<Vec<Recovered>, RunError> {
     let mut checkpointer = open_checkpointer(ctx)?;
     // As at the start of a run: a process was killed, or the disk failed when it removed its folder.
-    private_folder::sweep(&ctx.environment.temporary_folder());
+    let (cache, temporary) = (ctx.cache_folder(), ctx.environment.temporary_folder());
+    let places = PrivatePlaces {
+        cache: &cache,
+        temporary: &temporary,
+    };
+    places.sweep();
     let folders = RunFolders::of(ctx, Some(checkpointer.repository()));
     let now = ctx.now();
     let holder = Holder::of_process(RunId::new(now, ctx.random_bits()), now);

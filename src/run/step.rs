@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::confinement::{self, IsolatedProcess, IsolationRequest};
 use super::error::RunError;
 use super::recorder::Recorder;
-use super::session::{Session, open_repository};
+use super::session::Session;
 use super::settle::{self, ChangesVerdict, Rules, Settlement, UnheldFiles, Wording};
 use super::touched::{self, touches_definition};
 use crate::checkpoint::attribution::{Doubt, Ownership};
@@ -20,7 +20,6 @@ use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::exec::interrupt::{Interrupts, signal_name};
 use crate::exec::isolation::Confinement;
-use crate::exec::process;
 use crate::exec::subprocess::{self, CommandLine, CommandOutcome, Streams, SubprocessError};
 use crate::exec::supervisor::{MARK, Supervisor, SupervisorError, Touched, Watch};
 use crate::failpoint::failpoint;
@@ -31,6 +30,7 @@ use crate::journal::summary::{CheckpointStatus, CheckpointSummary, RunStatus, St
 use crate::journal::{RunId, StepId};
 use crate::policy::{self, InvalidGlob, PathGlobs};
 use crate::problem::{Code, HintCall, Problem, hint};
+use crate::workspace::open_repository;
 
 /// Up to this many files are listed one by one.
 const MOST_NAMED: usize = 3;
@@ -52,6 +52,15 @@ pub struct CommandStep {
     pub watch: Watch,
     /// What the kernel lets the command do.
     pub isolation: Isolation,
+}
+
+/// A command that can run: its program was found and its globs are valid.
+pub struct CheckedCommand<'c> {
+    step: &'c CommandStep,
+    /// The globs of the files that it may change, relative to the project.
+    writes: Vec<String>,
+    allowed: Option<PathGlobs>,
+    line: CommandLine,
 }
 
 /// How a command ended, before its changes are settled.
@@ -80,12 +89,16 @@ pub struct StepEnd {
 /// a while.
 pub fn run_command(
     session: &mut Session<'_>,
-    command: &CommandStep,
+    checked: CheckedCommand<'_>,
     supervisor: Option<Supervisor>,
 ) -> Result<StepEnd, RunError> {
-    let writes = command.project_globs(session.recorder.ctx)?;
-    let allowed = globs(&writes)?;
-    let prepared = command.prepare(session.recorder.ctx, session.recorder.run)?;
+    let CheckedCommand {
+        step: command,
+        writes,
+        allowed,
+        mut line,
+    } = checked;
+    line.set_variable(MARK, &session.recorder.run.to_string());
     let step = session.recorder.next_step();
     let argv: Vec<String> = command
         .argv
@@ -100,7 +113,7 @@ pub fn run_command(
     let unwatched = match command.watch {
         Watch::No => Some(Touched::Everything),
         Watch::Yes if supervisor.is_none() => Some(Touched::Unknown(Doubt::Platform)),
-        Watch::Yes if prepared.changes_user() => Some(Touched::Unknown(Doubt::SetUser)),
+        Watch::Yes if line.changes_user() => Some(Touched::Unknown(Doubt::SetUser)),
         Watch::Yes => None,
     };
     if session.checkpointer.is_some() {
@@ -123,7 +136,7 @@ pub fn run_command(
             &mut session.recorder,
             session.checkpointer.as_ref().map(Checkpointer::repository),
             step,
-            &prepared,
+            &line,
             confinement,
             supervisor,
             unwatched,
@@ -131,7 +144,7 @@ pub fn run_command(
         None => spawn(
             &mut session.recorder,
             step,
-            &prepared,
+            &line,
             unwatched.unwrap_or_default(),
         )?,
     };
@@ -217,30 +230,12 @@ fn attend_command(
     if let Some(repository) = repository.filter(|_| unwatched.is_none()) {
         touched::watch(recorder, repository, step, &mut work);
     }
-    let pid = supervisor.pid();
-    let (started, boot) = (
-        process::start_time(pid).unwrap_or_default(),
-        process::boot_id().unwrap_or_default(),
-    );
-    // The supervisor waits until this event is on disk.
-    recorder.record(&Event::ToolStarted {
-        step,
-        pid,
-        started,
-        boot,
-        supervised: true,
-    })?;
+    recorder.start_process(step, supervisor.pid(), true)?;
     failpoint("tool-announced");
     match supervisor.run(&work, &mut interrupts, &mut |_, _| {}) {
         Ok(ended) => {
             failpoint("tool-ended");
-            let outcome = CommandOutcome {
-                exit_code: ended.exit_code,
-                signal: ended.signal,
-                duration: ended.duration,
-                timed_out: ended.timed_out,
-                interrupted: ended.interrupted,
-            };
+            let outcome = ended.outcome();
             finish_command(recorder, step, &outcome, ended.leftovers)?;
             Ok(Ran {
                 outcome,
@@ -275,17 +270,7 @@ fn spawn(
 ) -> Result<Ran, RunError> {
     let mut interrupts = Interrupts::listen_for(&recorder.ctx.stop).map_err(RunError::Signals)?;
     let outcome = subprocess::run(command, &mut interrupts, |pid| {
-        let started = process::start_time(pid).unwrap_or_default();
-        let boot = process::boot_id().unwrap_or_default();
-        recorder
-            .record(&Event::ToolStarted {
-                step,
-                pid,
-                started,
-                boot,
-                supervised: false,
-            })
-            .map(|_| ())
+        recorder.start_process(step, pid, false)
     });
     let outcome = outcome?;
     failpoint("tool-ended");
@@ -361,8 +346,13 @@ fn end_step(
 
 impl CommandStep {
     /// Checks whether the step can run at all, before anything else happens.
-    pub fn check(&self, ctx: &Context, mode: CheckpointMode) -> Result<(), RunError> {
-        globs(&self.project_globs(ctx)?)?;
+    pub fn check(
+        &self,
+        ctx: &Context,
+        mode: CheckpointMode,
+    ) -> Result<CheckedCommand<'_>, RunError> {
+        let writes = self.project_globs(ctx)?;
+        let allowed = globs(&writes)?;
         if self.on_failure == Some(AfterFailure::Rollback) {
             if mode == CheckpointMode::Disabled {
                 return Err(RunError::NothingToRollBack);
@@ -379,14 +369,20 @@ impl CommandStep {
             subject: "the command",
         };
         isolation.given(ctx)?;
-        let command = CommandLine::new(
+        let mut line = CommandLine::new(
             self.argv.clone(),
             self.folder.clone(),
             ctx.environment.without_git_variables(),
         )?;
         let confinement = confinement::of_command(ctx, self.isolation);
-        confinement::require_visible(confinement.as_ref(), command.program().to_path_buf())?;
-        Ok(())
+        confinement::require_visible(confinement.as_ref(), line.program().to_path_buf())?;
+        line.streams = self.streams;
+        Ok(CheckedCommand {
+            step: self,
+            writes,
+            allowed,
+            line,
+        })
     }
 
     /// Starts the process that will own the command; `None` on systems without supervisors.
@@ -418,14 +414,6 @@ impl CommandStep {
                 ChangesVerdict::Keep("left uncommitted; run `piton checkpoint` to commit it")
             }
         }
-    }
-
-    fn prepare(&self, ctx: &Context, run: RunId) -> Result<CommandLine, RunError> {
-        let mut environment = ctx.environment.without_git_variables();
-        environment.insert(MARK.into(), run.to_string().into());
-        let mut command = CommandLine::new(self.argv.clone(), self.folder.clone(), environment)?;
-        command.streams = self.streams;
-        Ok(command)
     }
 }
 

@@ -47,6 +47,7 @@ pub(super) fn watch(recorder: &Recorder<'_>, repository: &Repository, step: u32,
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
     work.watch = Watch::Yes;
     work.within = vec![real(repository.top()), real(repository.git_dir())];
+    work.within.extend(repository.other_worktrees());
     work.log = Some(log_file(recorder, step));
 }
 

@@ -14,6 +14,7 @@ use crate::exec::{CallEnvironment, CallRequest, Outline, outline, parameters, re
 use crate::item::directive::{Directive, Grant, OnFailure, Param, Step, StepAction};
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::id::ItemId;
+use crate::item::params::ParameterText;
 use crate::item::position::Position;
 use crate::item::store::{Item, ItemKind, ItemStore};
 use crate::item::template::{Reference, Template};
@@ -463,11 +464,11 @@ impl ForecastWalk<'_> {
         if !params.iter().all(is_literal) {
             return None;
         }
-        let words: Vec<String> = params
+        let texts: Vec<ParameterText> = params
             .iter()
-            .map(|param| format!("{}={}", param.name, param.value))
+            .map(|param| ParameterText::new(&param.name, &param.value))
             .collect();
-        let parameters = parameters::from_words(&item.as_tool()?.manifest, &words).ok()?;
+        let parameters = parameters::convert(&item.as_tool()?.manifest, &texts).ok()?;
         let call = CallRequest {
             command: command.map(str::to_owned),
             parameters,

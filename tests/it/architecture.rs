@@ -8,13 +8,19 @@ use std::fs;
 use std::path::Path;
 
 /// Front door first. A module may use the modules after it, never one before it.
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 27] = [
     "main",
     "cli",
     "mcp",
     "hooks",
     "error",
+    "selftest",
+    "doctor",
     "run",
+    "authoring",
+    "trust",
+    "values",
+    "workspace",
     "audit",
     "journal",
     "validation",
@@ -69,7 +75,7 @@ const HOMES: [(&[&str], &[&str], &str); 27] = [
         "only `exec/web.rs` and who it hands its client to speak HTTP",
     ),
     (
-        &["bollard", "tar"],
+        &["bollard", "tar::"],
         &["exec/container"],
         "only `exec/container` speaks to container engines",
     ),
@@ -264,14 +270,7 @@ fn crates_and_powers_stay_in_their_homes() {
 }
 
 /// Files that are longer than 600 lines and wait to be split. None may be added.
-const LONG_FILES: &[&str] = &[
-    "audit/history.rs",
-    "audit/verification.rs",
-    "checkpoint/filter.rs",
-    "checkpoint/restore.rs",
-    "checkpoint/reversal.rs",
-    "checkpoint/scan/walk.rs",
-];
+const LONG_FILES: &[&str] = &["checkpoint/restore.rs"];
 
 #[test]
 fn files_stay_readable() {
@@ -572,12 +571,12 @@ const FOREIGN_TEXTS: [(&str, &str); 24] = [
     ("item/yaml", "the YAML parser"),
     ("item/params", "the JSON Schema crate"),
     ("mcp/stdio/message.rs", "the JSON parser"),
-    ("run/author.rs", "ssh-keygen"),
+    ("trust/author.rs", "ssh-keygen"),
     ("problem", "the names of the codes"),
     ("checkpoint/message/given.rs", "git"),
     ("exec/resolve/script.rs", "Python"),
     ("item/migration/modules.rs", "Python"),
-    ("run/doctor/programs.rs", "git"),
+    ("doctor/programs.rs", "git"),
     // Only the colour of a status depends on its text.
     ("cli/ui/paint.rs", "piton"),
 ];

@@ -149,6 +149,24 @@ fn a_recovery_without_the_record_of_the_step_keeps_what_may_be_the_users() {
 }
 
 #[test]
+fn a_recovery_of_a_directive_names_the_files_that_it_keeps() {
+    let project = inner()
+        .directive("both", ["works", "fails"])
+        .committed()
+        .variable("PITON_FAILPOINT", "tool-ended");
+    let run = ["run", "both", "--checkpoint", "auto"];
+    assert_eq!(project.piton(run).code(), None);
+    let project = project.variable("PITON_FAILPOINT", "none");
+    // As after a reboot.
+    project.bash("rm .git/piton/runs/*/touched-1");
+    let ran = project.piton(["recover"]);
+    assert_eq!(ran.code(), Some(0), "{ran}");
+    let told = "kept: `a.txt`; you decide whether it is done, failed, or run again";
+    assert!(ran.stderr().contains(told), "{ran}");
+    assert_eq!(project.read("a.txt"), "one\nstep\n", "{ran}");
+}
+
+#[test]
 fn a_violation_is_still_a_denial() {
     let project = inner();
     let ran = unseen(

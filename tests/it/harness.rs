@@ -261,6 +261,37 @@ impl TestProject {
         self.piton(["exec", "--", "sh", "-c", script])
     }
 
+    /// Runs a script of `bash` as one step whose changes stay on disk.
+    pub(crate) fn keep(&self, script: &str) {
+        let ran = self.piton([
+            "exec",
+            "--checkpoint",
+            "explicit",
+            "--",
+            "bash",
+            "-euc",
+            script,
+        ]);
+        assert_eq!(ran.code(), Some(0), "{ran}");
+    }
+
+    /// Runs a command as root outside of the project folder, which may be its mount point.
+    pub(crate) fn as_root(&self, command: &str) {
+        let root = self.root();
+        let sudo = if rustix::process::geteuid().is_root() {
+            ""
+        } else {
+            "sudo -n "
+        };
+        let script = format!("PATH=$PATH:/usr/sbin:/sbin; {sudo}{command}");
+        let ran = self
+            .hermetic("bash", root.parent().expect("a sandbox"))
+            .args(["-euc", &script])
+            .output();
+        let ran = self.ran(ran.expect("bash starts"));
+        assert_eq!(ran.code(), Some(0), "{command}: {ran}");
+    }
+
     /// Runs piton with permission bits enforced, also if the tests run as root.
     pub(crate) fn piton_bound<S: AsRef<OsStr>>(
         &self,

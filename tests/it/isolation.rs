@@ -12,6 +12,7 @@ use crate::harness::TestProject;
 use crate::hazards::unprivileged::Unprivileged;
 
 mod attacks;
+mod escapes;
 mod minimum;
 mod narrowed;
 mod sandbox;

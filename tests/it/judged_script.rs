@@ -235,3 +235,22 @@ fn a_call_fails_if_a_file_that_its_script_sources_changes_meanwhile() {
         .piton_while("echo >> .ai/tools/outer/lib.sh", call)
         .succeeded();
 }
+
+#[test]
+fn a_confined_process_cannot_change_the_private_copy_of_a_script() {
+    // Another process could do the same while the script is started.
+    let script = "copy=\"${BASH_SOURCE[0]}\"; chmod u+w \"$copy\" || true; echo exit 1 >> \"$copy\" || true\n\
+        mv \"$(dirname \"$copy\")\" \"$TMPDIR\" || true; grep -q 'exit 1$' \"$copy\" && exit 1; echo kept\n";
+    let mut project = TestProject::new();
+    for level in ["standard", "sandboxed"] {
+        project = project.tool(level, &format!("isolation: {level}"), script);
+    }
+    let project = stamped(project.committed(), &["--all"]);
+    for level in ["standard", "sandboxed"] {
+        let ran = run(&project, level);
+        assert_eq!(ran.code(), Some(0), "{ran}");
+        assert!(ran.stdout().contains("kept"), "{ran}");
+    }
+    let left = fs::read_dir(project.home().join(".cache/piton/private")).expect("its place");
+    assert_eq!(left.count(), 0);
+}

@@ -9,20 +9,6 @@ use crate::harness::{Ran, TestProject};
 use crate::repository_guard::Guard;
 use crate::run::assert_sound;
 
-/// Runs a script as a step whose changes stay on disk.
-fn keep(project: &TestProject, script: &str) {
-    let ran = project.piton([
-        "exec",
-        "--checkpoint",
-        "explicit",
-        "--",
-        "bash",
-        "-euc",
-        script,
-    ]);
-    assert_eq!(ran.code(), Some(0), "{ran}");
-}
-
 /// Makes a checkpoint, which must succeed.
 fn checkpoint(project: &TestProject) -> Ran {
     let ran = project.piton(["checkpoint"]);
@@ -64,7 +50,7 @@ fn r1_what_the_user_has_committed_is_no_longer_a_steps() {
     let ran = project.piton(["new", "tool", "g"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     project.bash("for file in $(git ls-files -o); do echo '# mine' >> $file; done; git add -A; git commit -qm mine");
-    keep(&project, "echo two >> f");
+    project.keep("echo two >> f");
     checkpoint(&project);
     assert_eq!(committed(&project), "f\n");
     project.assert_clean();
@@ -77,14 +63,14 @@ fn r1_a_file_that_was_untracked_before_the_step_overlaps_until_it_is_committed()
         .file("f", "one\n")
         .committed()
         .file("mine", "mine\n");
-    keep(&project, "echo tool >> mine");
+    project.keep("echo tool >> mine");
     let ran = project.piton(["checkpoint"]);
     assert!(
         ran.code() == Some(1) && ran.stderr().contains("DIRTY_OVERLAP"),
         "{ran}"
     );
     project.bash("git add mine; git commit -qm mine; echo later >> mine");
-    keep(&project, "echo two >> f");
+    project.keep("echo two >> f");
     checkpoint(&project);
     assert_eq!(committed(&project), "f\n");
     assert_eq!(project.git(["status", "--porcelain"]), " M mine\n");
@@ -93,10 +79,10 @@ fn r1_a_file_that_was_untracked_before_the_step_overlaps_until_it_is_committed()
 #[test]
 fn r2_what_was_discarded_is_gone() {
     let project = numbers();
-    keep(&project, "echo tool > f; echo gone > gone.txt");
+    project.keep("echo tool > f; echo gone > gone.txt");
     project.bash("git checkout -q -- f; rm gone.txt");
     assert_eq!(left(&project)["files"], json!([]));
-    keep(&project, "echo two >> g");
+    project.keep("echo two >> g");
     assert_eq!(left(&project), json!({"from": "HEAD", "files": ["g"]}));
     checkpoint(&project);
     assert_eq!(committed(&project), "g\n");
@@ -113,7 +99,7 @@ fn r2_what_was_discarded_is_gone() {
 #[test]
 fn log_and_show_say_that_nothing_is_left() {
     let project = numbers();
-    keep(&project, "echo tool > f");
+    project.keep("echo tool > f");
     let ran = project.piton(["log"]);
     assert!(ran.stdout().contains("on disk"), "{ran}");
     project.bash("git checkout -q -- f");
@@ -137,7 +123,7 @@ fn log_and_show_say_that_nothing_is_left() {
 #[test]
 fn a_checkpoint_of_discarded_changes_says_that_there_is_nothing() {
     let project = numbers();
-    keep(&project, "echo tool > f");
+    project.keep("echo tool > f");
     project.bash("git checkout -q -- f");
     let ran = checkpoint(&project);
     assert!(
@@ -151,9 +137,9 @@ fn a_checkpoint_of_discarded_changes_says_that_there_is_nothing() {
 #[test]
 fn of_two_steps_in_one_file_the_discarded_one_stays_out() {
     let project = numbers();
-    keep(&project, "sed -i 's/^1$/one/' f");
+    project.keep("sed -i 's/^1$/one/' f");
     project.bash("git checkout -q -- f");
-    keep(&project, "sed -i 's/^9$/nine/' f");
+    project.keep("sed -i 's/^9$/nine/' f");
     checkpoint(&project);
     assert_eq!(
         project.git(["show", "HEAD:f"]),
@@ -165,7 +151,7 @@ fn of_two_steps_in_one_file_the_discarded_one_stays_out() {
 #[test]
 fn a_part_that_was_discarded_or_committed_by_hand_stays_out() {
     let project = numbers();
-    keep(&project, "sed -i 's/^1$/one/; s/^9$/nine/' f");
+    project.keep("sed -i 's/^1$/one/; s/^9$/nine/' f");
     project.bash("sed -i 's/^one$/1/' f");
     checkpoint(&project);
     assert_eq!(
@@ -173,7 +159,7 @@ fn a_part_that_was_discarded_or_committed_by_hand_stays_out() {
         NUMBERS.replace('9', "nine")
     );
     project.assert_clean();
-    keep(&project, "sed -i 's/^1$/one/; s/^5$/five/' f");
+    project.keep("sed -i 's/^1$/one/; s/^5$/five/' f");
     project.bash(
         "cp f all; git show HEAD:f | sed 's/^1$/one/' > f; git commit -qam 'by hand'; mv all f",
     );
@@ -193,7 +179,7 @@ fn a_part_that_was_discarded_or_committed_by_hand_stays_out() {
 #[test]
 fn edits_in_other_lines_stay_dirty_on_disk() {
     let project = numbers();
-    keep(&project, "sed -i 's/^1$/one/' f");
+    project.keep("sed -i 's/^1$/one/' f");
     project.bash("sed -i 's/^9$/mine/' f");
     checkpoint(&project);
     assert_eq!(project.git(["show", "HEAD:f"]), NUMBERS.replace('1', "one"));
@@ -208,7 +194,7 @@ fn edits_in_other_lines_stay_dirty_on_disk() {
 #[test]
 fn edits_in_the_same_lines_are_named_and_can_be_included() {
     let project = numbers();
-    keep(&project, "sed -i 's/^1$/one/' f; echo new > new");
+    project.keep("sed -i 's/^1$/one/' f; echo new > new");
     project.bash("sed -i 's/^one$/uno/' f");
     let guard = Guard::of(&project);
     let ran = project.piton(["checkpoint"]);
@@ -233,7 +219,7 @@ fn edits_in_the_same_lines_are_named_and_can_be_included() {
 #[test]
 fn a_file_that_the_step_made_and_the_user_edited_is_named() {
     let project = numbers();
-    keep(&project, "echo step > new");
+    project.keep("echo step > new");
     project.bash("echo mine >> new");
     let ran = project.piton(["checkpoint"]);
     assert!(
@@ -249,7 +235,7 @@ fn a_file_that_the_step_made_and_the_user_edited_is_named() {
 #[test]
 fn a_file_that_the_step_removed_and_the_user_created_again_is_the_users() {
     let project = numbers();
-    keep(&project, "rm g; echo two > f");
+    project.keep("rm g; echo two > f");
     project.bash("echo mine > g");
     checkpoint(&project);
     assert_eq!(committed(&project), "f\n");
@@ -262,7 +248,7 @@ fn renames_and_modes_are_judged_like_any_change() {
         .file("old", NUMBERS)
         .file("run.sh", "true\n")
         .committed();
-    keep(&project, "mv old new; chmod +x run.sh");
+    project.keep("mv old new; chmod +x run.sh");
     checkpoint(&project);
     assert_eq!(
         project
@@ -276,7 +262,7 @@ fn renames_and_modes_are_judged_like_any_change() {
         "A\tnew\nD\told\nM\trun.sh\n"
     );
     project.assert_clean();
-    keep(&project, "chmod -x run.sh; mv new newer");
+    project.keep("chmod -x run.sh; mv new newer");
     project.bash("chmod +x run.sh; mv newer new");
     checkpoint(&project);
     assert_eq!(commits(&project), 2);
@@ -286,7 +272,7 @@ fn renames_and_modes_are_judged_like_any_change() {
 #[test]
 fn what_the_user_staged_of_a_step_is_committed_once() {
     let project = numbers();
-    keep(&project, "sed -i 's/^1$/one/' f; echo new > new");
+    project.keep("sed -i 's/^1$/one/' f; echo new > new");
     project.bash("git add -A");
     checkpoint(&project);
     assert_eq!(committed(&project), "f\nnew\n");
@@ -297,12 +283,12 @@ fn what_the_user_staged_of_a_step_is_committed_once() {
 #[test]
 fn amend_reset_and_another_branch_between_step_and_checkpoint() {
     let project = numbers();
-    keep(&project, "sed -i 's/^1$/one/' f");
+    project.keep("sed -i 's/^1$/one/' f");
     project.bash("echo mine >> g; git add g; git commit -q --amend --no-edit");
     checkpoint(&project);
     assert_eq!(committed(&project), "f\n");
     project.assert_clean();
-    keep(&project, "sed -i 's/^9$/nine/' f");
+    project.keep("sed -i 's/^9$/nine/' f");
     project.bash("git reset -q --soft HEAD~1");
     checkpoint(&project);
     // The user took the first checkpoint back; its line is staged and is now the user's to commit.
@@ -315,11 +301,11 @@ fn amend_reset_and_another_branch_between_step_and_checkpoint() {
         NUMBERS.replace('1', "one").replace('9', "nine")
     );
     project.bash("git commit -qam rest; git switch -qc other");
-    keep(&project, "echo step >> g");
+    project.keep("echo step >> g");
     project.bash("git switch -q main");
     checkpoint(&project);
     assert_eq!(committed(&project), "g\n");
-    keep(&project, "echo step >> g");
+    project.keep("echo step >> g");
     project.bash("git reset -q --hard");
     let before = commits(&project);
     checkpoint(&project);
@@ -332,12 +318,12 @@ fn line_ends_that_git_converts_are_no_edits() {
         .file(".gitattributes", "* text=auto\n")
         .file("f", "one\ntwo\n")
         .committed();
-    keep(&project, "printf 'one\\r\\nzwei\\r\\n' > f");
+    project.keep("printf 'one\\r\\nzwei\\r\\n' > f");
     assert_eq!(left(&project)["files"], json!(["f"]));
     checkpoint(&project);
     assert_eq!(project.git(["show", "HEAD:f"]), "one\nzwei\n");
     project.assert_clean();
-    keep(&project, "printf 'one\\r\\ndrei\\r\\n' > f");
+    project.keep("printf 'one\\r\\ndrei\\r\\n' > f");
     project.bash("printf 'one\\nzwei\\n' > f");
     checkpoint(&project);
     assert_eq!(commits(&project), 2);
@@ -402,8 +388,8 @@ fn r10_a_checkpoint_with_nothing_to_commit_has_empty_outputs() {
 fn status_names_what_steps_left_and_nothing_that_was_discarded_or_committed() {
     let project = numbers();
     assert_eq!(project.piton(["status"]).stdout(), "no run waits here\n");
-    keep(&project, "sed -i 's/^2/two/' f; echo new > made.txt");
-    keep(&project, "echo two >> g");
+    project.keep("sed -i 's/^2/two/' f; echo new > made.txt");
+    project.keep("echo two >> g");
     project.bash("echo mine > mine.txt");
     let uncommitted =
         || project.piton(["status", "--format", "json"]).json()["uncommitted"].clone();
@@ -434,7 +420,7 @@ fn status_names_what_steps_left_and_nothing_that_was_discarded_or_committed() {
 #[test]
 fn over_mcp_the_status_names_what_steps_left_too() {
     let project = numbers();
-    keep(&project, "echo two >> g");
+    project.keep("echo two >> g");
     let mut client = crate::mcp_client::McpClient::start(&project);
     client.initialize();
     let status = |client: &mut crate::mcp_client::McpClient| {

@@ -28,23 +28,6 @@ fn project() -> TestProject {
         .committed()
 }
 
-fn start(project: &TestProject, era: Era, arguments: &[&str]) -> McpClient {
-    let arguments = ["mcp"].into_iter().chain(arguments.iter().copied());
-    let mut client = McpClient::start_with(project, era, arguments);
-    client.initialize();
-    client
-}
-
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "callers write `json!` in place"
-)]
-fn execute(client: &mut McpClient, kind: &str, action: &str, id: &str, parameters: Value) -> Value {
-    let arguments =
-        json!({"item_type": kind, "action": action, "item_id": id, "parameters": parameters});
-    client.call("execute", arguments)["structuredContent"].clone()
-}
-
 /// Calls `execute` to run an item and answers each question with the next choice.
 fn run_answered(
     client: &mut McpClient,
@@ -94,7 +77,7 @@ fn items(project: &TestProject) -> String {
 
 /// Creates a tool that runs as it is.
 fn create(client: &mut McpClient, id: &str) {
-    let made = execute(client, "tool", "create", id, json!({"tool_type": "bash"}));
+    let made = client.execute("tool", "create", id, json!({"tool_type": "bash"}));
     assert_eq!(made["status"], "created", "{made}");
 }
 
@@ -134,9 +117,9 @@ fn a_server_does_not_let_agents_write_items_unless_it_was_told_to() {
         for arguments in [&[][..], &["--as", "narrow"][..]] {
             let project = project();
             let before = items(&project);
-            let mut client = start(&project, era, arguments);
+            let mut client = McpClient::greeted(&project, era, arguments.iter().copied());
             for (kind, action, id, parameters) in writing_calls() {
-                let said = execute(&mut client, kind, action, id, parameters);
+                let said = client.execute(kind, action, id, parameters);
                 assert_eq!(
                     (&said["code"], &said["status"]),
                     (&json!("AUTHORING_REFUSED"), &json!("denied")),
@@ -165,7 +148,7 @@ fn a_server_does_not_let_agents_write_items_unless_it_was_told_to() {
 fn under_a_directive_only_what_it_permits_runs_whatever_happens_to_its_file() {
     for era in ERAS {
         let project = project();
-        let mut client = start(&project, era, &["--as", "narrow"]);
+        let mut client = McpClient::greeted(&project, era, ["--as", "narrow"]);
         // The file changes behind the server, as by an editor.
         let wide = NARROW.replace(
             "id=\"greet\"/>\n</perm",
@@ -177,13 +160,13 @@ fn under_a_directive_only_what_it_permits_runs_whatever_happens_to_its_file() {
             ("directive", "wide", "PERMISSION_DENIED"),
             ("directive", "narrow", "ITEM_CHANGED"),
         ] {
-            let said = execute(&mut client, kind, "run", id, json!({}));
+            let said = client.execute(kind, "run", id, json!({}));
             assert_eq!(said["code"], code, "{id}: {said}");
         }
-        let said = execute(&mut client, "tool", "run", "greet", json!({}));
+        let said = client.execute("tool", "run", "greet", json!({}));
         assert_eq!(said["status"], "success", "{said}");
         project.git(["checkout", "--", "."]);
-        let said = execute(&mut client, "directive", "run", "narrow", json!({}));
+        let said = client.execute("directive", "run", "narrow", json!({}));
         assert_eq!(said["status"], "success", "{said}");
         assert_eq!(project.read("README.md"), "one\n");
     }
@@ -205,14 +188,8 @@ fn an_agent_does_not_continue_other_directives_under_a_directive() {
     let project = project.committed();
     let waiting = project.piton(["run", "manual", "--format", "json"]);
     assert_eq!(waiting.code(), Some(4), "{}", waiting.stderr());
-    let mut client = start(&project, Era::Sessions, &["--as", "narrow"]);
-    let said = execute(
-        &mut client,
-        "directive",
-        "continue",
-        "manual",
-        json!({"result": "done"}),
-    );
+    let mut client = McpClient::greeted(&project, Era::Sessions, ["--as", "narrow"]);
+    let said = client.execute("directive", "continue", "manual", json!({"result": "done"}));
     assert_eq!(said["code"], "PERMISSION_DENIED", "{said}");
 }
 
@@ -225,7 +202,7 @@ fn an_author_never_writes_into_the_users_layer_or_changes_permissions_and_hooks(
     for era in ERAS {
         let project = project();
         let before = items(&project);
-        let mut client = start(&project, era, &["--allow-authoring"]);
+        let mut client = McpClient::greeted(&project, era, ["--allow-authoring"]);
         let wide = NARROW.replacen("id=\"greet\"", "id=\"*\"", 1);
         let more = NARROW.replace("</permissions>", "<env vars=\"TOKEN\"/></permissions>");
         for (kind, action, id, parameters) in [
@@ -245,7 +222,7 @@ fn an_author_never_writes_into_the_users_layer_or_changes_permissions_and_hooks(
                 json!({"tool_type": "bash", "location": "user"}),
             ),
         ] {
-            let said = execute(&mut client, kind, action, id, parameters);
+            let said = client.execute(kind, action, id, parameters);
             assert_eq!(said["code"], "AUTHORING_REFUSED", "{action} {id}: {said}");
         }
         let copy = json!({"item_type": "tool", "item_id": "greet", "destination": "user"});
@@ -254,8 +231,7 @@ fn an_author_never_writes_into_the_users_layer_or_changes_permissions_and_hooks(
         assert_eq!(items(&project), before);
         // What stays within the permissions can be written.
         let reworded = NARROW.replace("Reads", "Reads and greets");
-        let said = execute(
-            &mut client,
+        let said = client.execute(
             "directive",
             "update",
             "narrow",
@@ -269,7 +245,7 @@ fn an_author_never_writes_into_the_users_layer_or_changes_permissions_and_hooks(
 fn what_an_agent_wrote_runs_after_a_person_has_seen_it() {
     for era in ERAS {
         let project = project();
-        let mut client = start(&project, era, &["--allow-authoring"]);
+        let mut client = McpClient::greeted(&project, era, ["--allow-authoring"]);
         create(&mut client, "fresh");
         let (said, asked) = run_answered(&mut client, era, "tool", "fresh", &["refuse"]);
         assert_eq!(said["code"], "CONSENT_NEEDED", "{said}");
@@ -287,8 +263,7 @@ fn what_an_agent_wrote_runs_after_a_person_has_seen_it() {
             "{said}"
         );
         // A new content is another question.
-        let update = execute(
-            &mut client,
+        let update = client.execute(
             "tool",
             "update",
             "fresh",
@@ -326,9 +301,8 @@ fn what_an_agent_wrote_runs_after_a_person_has_seen_it() {
 fn a_directive_that_needs_what_an_agent_wrote_asks_as_well() {
     for era in ERAS {
         let project = project();
-        let mut client = start(&project, era, &["--allow-authoring"]);
-        let update = execute(
-            &mut client,
+        let mut client = McpClient::greeted(&project, era, ["--allow-authoring"]);
+        let update = client.execute(
             "tool",
             "update",
             "write",
@@ -351,13 +325,13 @@ fn a_client_that_cannot_ask_waits_for_the_terminal() {
             McpClient::start_with(&project, era, ["mcp", "--allow-authoring"]).able(json!({}));
         client.initialize();
         create(&mut client, "fresh");
-        let said = execute(&mut client, "tool", "run", "fresh", json!({}));
+        let said = client.execute("tool", "run", "fresh", json!({}));
         assert_eq!(said["code"], "CONSENT_NEEDED", "{said}");
         let unasked = project.piton(["approve", "--item", "fresh"]);
         assert_eq!(unasked.code(), Some(2), "{}", unasked.stderr());
         let approved = project.piton(["approve", "--item", "fresh", "--yes"]);
         assert_eq!(approved.code(), Some(0), "{}", approved.stderr());
-        let said = execute(&mut client, "tool", "run", "fresh", json!({}));
+        let said = client.execute("tool", "run", "fresh", json!({}));
         assert_eq!(said["status"], "success", "{said}");
         let found = project
             .bash("cat .git/piton/runs/*/journal.jsonl | grep '\"type\":\"consented\"' | cut -f1");
@@ -375,17 +349,11 @@ fn a_stamp_by_an_agent_does_not_count_without_a_person() {
         let project = project().file(".ai/config.yaml", "signature:\n  require: integrity\n");
         project.piton(["sign", "*"]).succeeded();
         let project = project.committed();
-        let mut client = start(&project, era, &["--allow-authoring"]);
+        let mut client = McpClient::greeted(&project, era, ["--allow-authoring"]);
         create(&mut client, "fresh");
         let (said, _) = run_answered(&mut client, era, "tool", "fresh", &["refuse"]);
         assert_eq!(said["status"], "denied", "{said}");
-        let signed = execute(
-            &mut client,
-            "tool",
-            "sign",
-            "fresh",
-            json!({"location": "project"}),
-        );
+        let signed = client.execute("tool", "sign", "fresh", json!({"location": "project"}));
         assert_eq!(signed["status"], "signed", "{signed}");
         let (said, asked) = run_answered(&mut client, era, "tool", "fresh", &["refuse"]);
         assert_eq!(
@@ -414,8 +382,8 @@ fn undoing_changes_no_items_unless_agents_may_write_them() {
         ])
         .succeeded();
     let before = items(&project);
-    let mut client = start(&project, Era::Sessions, &[]);
-    let said = execute(&mut client, "tool", "undo", "mine", json!({}));
+    let mut client = McpClient::greeted(&project, Era::Sessions, []);
+    let said = client.execute("tool", "undo", "mine", json!({}));
     assert_eq!(said["code"], "AUTHORING_REFUSED", "{said}");
     assert_eq!(items(&project), before);
 }
@@ -427,7 +395,7 @@ fn a_rejected_question_is_not_skipped_by_an_agent() {
     let text = crate::mcp_runs::directive("gated", "auto", steps);
     let project = project().file(".ai/directives/gated.md", text).committed();
     for parameters in [json!({"skip": true}), json!({"from": "write"})] {
-        let mut client = start(&project, Era::Sessions, &[]);
+        let mut client = McpClient::greeted(&project, Era::Sessions, []);
         let (failed, _) = run_answered(
             &mut client,
             Era::Sessions,
@@ -438,7 +406,7 @@ fn a_rejected_question_is_not_skipped_by_an_agent() {
         assert_eq!(failed["code"], "REJECTED", "{failed}");
         let mut parameters = parameters;
         parameters["run_id"] = failed["run_id"].clone();
-        let said = execute(&mut client, "directive", "continue", "gated", parameters);
+        let said = client.execute("directive", "continue", "gated", parameters);
         assert_eq!(said["code"], "PERSON_NEEDED", "{said}");
     }
     assert_eq!(project.read("README.md"), "one\n");
@@ -455,7 +423,7 @@ fn an_approval_says_who_gave_it_and_through_which_channel() {
         );
         serde_json::from_str::<Value>(&found).expect("a line")["event"]["approver"].clone()
     };
-    let mut client = start(&project, Era::Sessions, &[]);
+    let mut client = McpClient::greeted(&project, Era::Sessions, []);
     let (said, _) = run_answered(
         &mut client,
         Era::Sessions,

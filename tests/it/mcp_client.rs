@@ -72,6 +72,18 @@ impl McpClient {
         Self::start_with(project, era, ["mcp"])
     }
 
+    /// Starts a server and greets it.
+    pub(crate) fn greeted<'a>(
+        project: &TestProject,
+        era: Era,
+        arguments: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let arguments = ["mcp"].into_iter().chain(arguments);
+        let mut client = Self::start_with(project, era, arguments);
+        client.initialize();
+        client
+    }
+
     /// Starts a server with other arguments.
     pub(crate) fn start_with<'a>(
         project: &TestProject,
@@ -161,6 +173,23 @@ impl McpClient {
     )]
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// Calls `execute` with an item and returns the answer as data.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers write `json!` in place"
+    )]
+    pub(crate) fn execute(
+        &mut self,
+        kind: &str,
+        action: &str,
+        id: &str,
+        parameters: Value,
+    ) -> Value {
+        let arguments =
+            json!({"item_type": kind, "action": action, "item_id": id, "parameters": parameters});
+        self.call("execute", arguments)["structuredContent"].clone()
     }
 
     /// Sends a request and returns its result; a protocol error fails the test.

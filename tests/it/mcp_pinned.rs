@@ -1,7 +1,7 @@
 //! `piton mcp --as`: a server that is limited to a directive does what the directive permitted when
 //! the server began, also when it continues runs, undoes, restores and commits.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::TestProject;
 use crate::mcp_client::{Era, McpClient};
@@ -37,23 +37,6 @@ fn project() -> TestProject {
         .committed()
 }
 
-fn start(project: &TestProject, era: Era, arguments: &[&str]) -> McpClient {
-    let arguments = ["mcp"].into_iter().chain(arguments.iter().copied());
-    let mut client = McpClient::start_with(project, era, arguments);
-    client.initialize();
-    client
-}
-
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "callers write `json!` in place"
-)]
-fn execute(client: &mut McpClient, kind: &str, action: &str, id: &str, parameters: Value) -> Value {
-    let arguments =
-        json!({"item_type": kind, "action": action, "item_id": id, "parameters": parameters});
-    client.call("execute", arguments)["structuredContent"].clone()
-}
-
 fn write(project: &TestProject, path: &str, text: &str) {
     std::fs::write(project.root().join(path), text).expect("a file is written");
 }
@@ -71,14 +54,14 @@ fn a_failed_run_continues_only_with_the_items_that_the_server_began_with() {
         ] {
             let project = project();
             project.bash("touch stop; git add stop; git commit -qm stop");
-            let mut client = start(&project, era, &["--as", "narrow"]);
-            let failed = execute(&mut client, "directive", "run", "narrow", json!({}));
+            let mut client = McpClient::greeted(&project, era, ["--as", "narrow"]);
+            let failed = client.execute("directive", "run", "narrow", json!({}));
             assert_eq!(failed["status"], "error", "{failed}");
             project.bash("git rm -q stop; git commit -qm go");
             let own = project.read(".ai/directives/narrow.md");
             write(&project, ".ai/directives/narrow.md", &wide);
             let run = json!({"run_id": failed["run_id"], "from": "a"});
-            let said = execute(&mut client, "directive", "continue", "narrow", run.clone());
+            let said = client.execute("directive", "continue", "narrow", run.clone());
             assert_eq!(said["code"], "ITEM_CHANGED", "{said}");
             assert_eq!(project.read("notes/a.txt"), "one\n");
             let repinned = project
@@ -86,7 +69,7 @@ fn a_failed_run_continues_only_with_the_items_that_the_server_began_with() {
             assert_eq!(repinned, "");
             // With the same text it continues.
             write(&project, ".ai/directives/narrow.md", &own);
-            let said = execute(&mut client, "directive", "continue", "narrow", run);
+            let said = client.execute("directive", "continue", "narrow", run);
             assert_eq!(said["status"], "success", "{said}");
             assert_eq!(project.read("notes/a.txt"), "one\nmore\n");
         }
@@ -97,13 +80,13 @@ fn a_failed_run_continues_only_with_the_items_that_the_server_began_with() {
 fn a_tool_that_the_directive_names_is_pinned_as_well() {
     for era in ERAS {
         let project = project();
-        let mut client = start(&project, era, &["--as", "narrow"]);
-        let said = execute(&mut client, "directive", "run", "narrow", json!({}));
+        let mut client = McpClient::greeted(&project, era, ["--as", "narrow"]);
+        let said = client.execute("directive", "run", "narrow", json!({}));
         assert_eq!(said["status"], "success", "{said}");
         let changed = project
             .bash("sed -i 's/more/other/' $(grep -rl 'echo more' .ai/tools); git diff --stat .ai");
         assert!(changed.contains("1 file changed"), "{changed}");
-        let said = execute(&mut client, "directive", "run", "narrow", json!({}));
+        let said = client.execute("directive", "run", "narrow", json!({}));
         assert_eq!(said["code"], "ITEM_CHANGED", "{said}");
         assert_eq!(project.read("notes/a.txt"), "one\nmore\n");
     }
@@ -124,7 +107,7 @@ fn with_past() -> TestProject {
 fn undo_and_restore_change_only_files_that_the_directive_may_write() {
     for era in ERAS {
         let project = with_past();
-        let mut client = start(&project, era, &["--as", "narrow"]);
+        let mut client = McpClient::greeted(&project, era, ["--as", "narrow"]);
         let (outside, inside) = (newest(&project, 1), newest(&project, 0));
         let head = project.git(["rev-parse", "HEAD"]);
         for (action, parameters) in [
@@ -147,7 +130,7 @@ fn undo_and_restore_change_only_files_that_the_directive_may_write() {
                     .succeeded();
             }
             let before = project.git(["rev-parse", "HEAD"]);
-            let said = execute(&mut client, "directive", action, "narrow", parameters);
+            let said = client.execute("directive", action, "narrow", parameters);
             assert_eq!(said["code"], "WRITE_DENIED", "{action}: {said}");
             assert_eq!(project.git(["rev-parse", "HEAD"]), before, "{action}");
             assert!(
@@ -156,13 +139,7 @@ fn undo_and_restore_change_only_files_that_the_directive_may_write() {
             );
         }
         assert_ne!(head, project.git(["rev-parse", "HEAD"]));
-        let said = execute(
-            &mut client,
-            "directive",
-            "undo",
-            "narrow",
-            json!({"step": inside}),
-        );
+        let said = client.execute("directive", "undo", "narrow", json!({"step": inside}));
         assert_eq!(said["status"], "success", "{said}");
         assert_eq!(project.read("notes/a.txt"), "one\n");
         project.assert_clean();
@@ -172,9 +149,9 @@ fn undo_and_restore_change_only_files_that_the_directive_may_write() {
 #[test]
 fn without_a_directive_the_same_calls_are_carried_out() {
     let project = with_past();
-    let mut client = start(&project, Era::Sessions, &[]);
+    let mut client = McpClient::greeted(&project, Era::Sessions, []);
     let step = newest(&project, 1);
-    let said = execute(&mut client, "directive", "undo", "x", json!({"step": step}));
+    let said = client.execute("directive", "undo", "x", json!({"step": step}));
     assert_eq!(said["status"], "success", "{said}");
     assert_eq!(project.read("README.md"), "one\n");
 }
@@ -183,19 +160,19 @@ fn without_a_directive_the_same_calls_are_carried_out() {
 fn a_checkpoint_commits_only_files_that_the_directive_may_write() {
     for era in ERAS {
         let project = project();
-        let mut client = start(&project, era, &["--as", "narrow"]);
+        let mut client = McpClient::greeted(&project, era, ["--as", "narrow"]);
         // The baseline is there once a call has changed something.
-        let said = execute(&mut client, "directive", "run", "narrow", json!({}));
+        let said = client.execute("directive", "run", "narrow", json!({}));
         assert_eq!(said["status"], "success", "{said}");
         let head = project.git(["rev-parse", "HEAD"]);
         write(&project, "README.md", "changed by the agent\n");
-        let said = execute(&mut client, "directive", "run", "git_checkpoint", json!({}));
+        let said = client.execute("directive", "run", "git_checkpoint", json!({}));
         assert_eq!(said["code"], "WRITE_DENIED", "{said}");
         assert!(said.to_string().contains("README.md"), "{said}");
         assert_eq!(project.git(["rev-parse", "HEAD"]), head);
         project.git(["checkout", "--", "README.md"]);
         write(&project, "notes/a.txt", "changed by the agent\n");
-        let said = execute(&mut client, "directive", "run", "git_checkpoint", json!({}));
+        let said = client.execute("directive", "run", "git_checkpoint", json!({}));
         assert_eq!(said["status"], "success", "{said}");
         assert_ne!(project.git(["rev-parse", "HEAD"]), head);
         project.assert_clean();

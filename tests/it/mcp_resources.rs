@@ -22,12 +22,6 @@ fn project() -> TestProject {
         .committed()
 }
 
-fn start(project: &TestProject, era: Era) -> McpClient {
-    let mut client = McpClient::start_in(project, era);
-    client.initialize();
-    client
-}
-
 /// Every entry of a list, from all of its pages.
 fn all(client: &mut McpClient, list: &str) -> Vec<Value> {
     let (mut entries, mut params) = (Vec::new(), json!({}));
@@ -67,7 +61,7 @@ fn refusal(client: &mut McpClient, method: &str, params: Value) -> Value {
 fn runs_checkpoints_and_items_are_resources() {
     for era in ERAS {
         let project = project();
-        let mut client = start(&project, era);
+        let mut client = McpClient::greeted(&project, era, []);
         let waiting = client.call(
             "execute",
             json!({"item_type": "directive", "item_id": "notes"}),
@@ -145,7 +139,7 @@ fn an_oversized_diff_is_cut_with_a_note() {
             "head -c 3000000 /dev/zero | tr '\\0' x > long.txt",
         )
         .committed();
-    let mut client = start(&project, Era::Sessions);
+    let mut client = McpClient::greeted(&project, Era::Sessions, []);
     client.call(
         "execute",
         json!({"item_type": "directive", "item_id": "notes"}),
@@ -172,7 +166,7 @@ fn directives_are_prompts_with_their_inputs_as_arguments() {
         .replace("{input:who}", "{input:who}");
     for era in ERAS {
         let project = project().file(".ai/directives/greet.md", &text).committed();
-        let mut client = start(&project, era);
+        let mut client = McpClient::greeted(&project, era, []);
         let prompts = all(&mut client, "prompts");
         let greet = prompts
             .iter()
@@ -269,7 +263,7 @@ fn long_lists_come_page_by_page_and_no_cursor_is_invented() {
         project = project.file(&format!(".ai/directives/many/d{number:03}.md"), text);
     }
     for era in ERAS {
-        let mut client = start(&project, era);
+        let mut client = McpClient::greeted(&project, era, []);
         let names: Vec<String> = all(&mut client, "prompts")
             .iter()
             .map(|it| it["name"].as_str().expect("a name").to_owned())

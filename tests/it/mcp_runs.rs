@@ -37,12 +37,6 @@ fn project(steps: &str) -> TestProject {
         .committed()
 }
 
-fn client(project: &TestProject, era: Era) -> McpClient {
-    let mut client = McpClient::start_in(project, era);
-    client.initialize();
-    client
-}
-
 /// The arguments of `execute` for a directive.
 fn run(id: &str, more: Value) -> Value {
     let mut arguments = json!({"item_type": "directive", "action": "run", "item_id": id});
@@ -147,7 +141,7 @@ fn decide(
 fn a_server_answers_in_both_eras() {
     for era in ERAS {
         let project = TestProject::new().file("README.md", "one\n").committed();
-        let mut client = client(&project, era);
+        let mut client = McpClient::greeted(&project, era, []);
         let result = client.call("help", json!({}));
         assert!(result["structuredContent"]["help"].is_string(), "{result}");
         let (status, said) = client.end();
@@ -161,7 +155,7 @@ fn an_agent_is_led_through_a_directive_and_a_new_server_continues_after_a_kill()
     for era in ERAS {
         for is_killed in [false, true] {
             let project = project(STEPS);
-            let mut client = client(&project, era);
+            let mut client = McpClient::greeted(&project, era, []);
             let waiting = execute(
                 &mut client,
                 run("notes", json!({"ask": true, "parameters": {"who": "Bob"}})),
@@ -206,7 +200,7 @@ fn an_agent_is_led_through_a_directive_and_a_new_server_continues_after_a_kill()
             project.bash("echo 'polished for Bob' > docs/notes.md");
             if is_killed {
                 client.kill();
-                client = self::client(&project, era);
+                client = McpClient::greeted(&project, era, []);
             }
             let (result, _) = decide(&mut client, era, next, &[chosen("keep")]);
             let done = content(&result);
@@ -241,7 +235,7 @@ fn a_person_who_does_not_answer_loses_nothing_and_an_agent_cannot_answer_for_the
     let gate = r#"<step name="look"><checkpoint type="decision" gate="blocking">Is it fine?</checkpoint></step>"#;
     for era in ERAS {
         let project = project(gate);
-        let mut client = client(&project, era);
+        let mut client = McpClient::greeted(&project, era, []);
         let declined = json!({"action": "decline"});
         let (result, asked) = decide(&mut client, era, run("notes", json!({})), &[declined]);
         let waiting = content(&result);
@@ -294,7 +288,7 @@ fn a_question_shows_invisible_characters() {
         ("A\u{202e}da\u{1b}[31m", "Greet A\\u{202e}da\\u{1b}[31m?"),
     ] {
         let project = project(gate);
-        let mut client = client(&project, Era::Sessions);
+        let mut client = McpClient::greeted(&project, Era::Sessions, []);
         client.answers.extend([chosen("approve")]);
         let done = execute(
             &mut client,
@@ -346,13 +340,13 @@ fn an_answer_that_was_sealed_by_another_server_or_is_about_something_else_is_ref
     let gate = r#"<step name="look"><checkpoint type="decision" gate="blocking">Is it fine?</checkpoint></step>
 <step name="again"><checkpoint type="decision" gate="blocking">And now?</checkpoint></step>"#;
     let project = project(gate);
-    let mut client = client(&project, Era::Stateless);
+    let mut client = McpClient::greeted(&project, Era::Stateless, []);
     let mut params = json!({"name": "execute", "arguments": run("notes", json!({}))});
     let asked = client.request("tools/call", params.clone());
     params["requestState"] = asked["requestState"].clone();
     params["inputResponses"] = json!({"decision": chosen("approve")});
     // Another server, with another key.
-    let mut other = self::client(&project, Era::Stateless);
+    let mut other = McpClient::greeted(&project, Era::Stateless, []);
     let refused = other.request("tools/call", params.clone());
     assert_eq!(content(&refused)["code"], "ANSWER_REFUSED", "{refused}");
     let mut forged = params.clone();
@@ -384,7 +378,7 @@ fn an_answer_that_was_sealed_by_another_server_or_is_about_something_else_is_ref
 fn an_answer_belongs_to_the_very_call_that_asked() {
     let gate = r#"<step name="look"><checkpoint type="decision" gate="blocking">Is it fine?</checkpoint></step>"#;
     let project = project(gate);
-    let mut client = client(&project, Era::Stateless);
+    let mut client = McpClient::greeted(&project, Era::Stateless, []);
     let asked = client.request(
         "tools/call",
         json!({"name": "execute", "arguments": run("notes", json!({}))}),
@@ -426,7 +420,7 @@ fn a_server_that_is_killed_in_the_middle_of_a_tool_leaves_a_run_that_continues()
 <step name="meet"><execute item_type="tool" item_id="meet"/></step><step name="polish"><action>Polish.</action></step>"#)
         .tool("meet", "mutates_state: true", &script)
         .committed();
-        let mut client = client(&project, era);
+        let mut client = McpClient::greeted(&project, era, []);
         let waiting = execute(&mut client, run("notes", json!({})));
         project.bash("echo mine > mine.txt");
         client.send_call("execute", &waiting["next"]["arguments"]);
@@ -438,7 +432,7 @@ fn a_server_that_is_killed_in_the_middle_of_a_tool_leaves_a_run_that_continues()
                 .trim(),
             "1 draft"
         );
-        let mut client = self::client(&project, era);
+        let mut client = McpClient::greeted(&project, era, []);
         let status = execute(&mut client, act("status", json!({})));
         assert_eq!(status["status"], "waiting", "{status}");
         assert!(
@@ -473,7 +467,7 @@ fn a_server_that_is_asked_to_stop_rolls_its_tool_back_and_answers() {
             project(r#"<step name="meet"><execute item_type="tool" item_id="meet"/></step>"#)
                 .tool("meet", "mutates_state: true", &script)
                 .committed();
-        let mut client = client(&project, era);
+        let mut client = McpClient::greeted(&project, era, []);
         let id = client.send_call("execute", &run("notes", json!({})));
         project.bash("until [ -s \"$TMPDIR/ready\" ]; do sleep 0.01; done");
         project.bash(&format!("kill -TERM {}", client.pid()));
@@ -492,7 +486,7 @@ fn a_server_that_is_asked_to_stop_rolls_its_tool_back_and_answers() {
 #[test]
 fn wrong_runs_and_wrong_words_are_refused_and_change_nothing() {
     let project = project(STEPS);
-    let mut client = client(&project, Era::Sessions);
+    let mut client = McpClient::greeted(&project, Era::Sessions, []);
     assert_eq!(
         refuse(&mut client, act("continue", json!({})))["code"],
         "NOTHING_WAITS"
@@ -607,7 +601,7 @@ fn a_failed_run_restarts_for_an_agent_and_an_atomic_one_is_rolled_back() {
     );
     for era in ERAS {
         let project = project(&steps).tool("bad", "", "exit 3").committed();
-        let mut client = client(&project, era);
+        let mut client = McpClient::greeted(&project, era, []);
         let failed = refuse(&mut client, run("notes", json!({})));
         let id = failed["run_id"].as_str().expect("a run").to_owned();
         let unknown = refuse(
@@ -648,7 +642,7 @@ fn a_person_sends_a_manual_step_back_and_the_agent_reads_why() {
 <step name="look"><checkpoint type="human-verify">Is it fine?</checkpoint></step>"#;
     for era in ERAS {
         let project = project(steps);
-        let mut client = client(&project, era);
+        let mut client = McpClient::greeted(&project, era, []);
         let waiting = execute(&mut client, run("notes", json!({})));
         let next = waiting["next"]["arguments"].clone();
         project.bash("mkdir -p docs; echo draft > docs/notes.md");
@@ -678,7 +672,7 @@ fn work_that_failed_is_reported_and_what_returns_something_returns_it() {
     let steps = r#"<step name="count"><action>Count.</action></step>
 <step name="tell" when="{step:count.n} > 1"><action>Tell {step:count.n}.</action></step>"#;
     let project = project(steps);
-    let mut client = client(&project, Era::Stateless);
+    let mut client = McpClient::greeted(&project, Era::Stateless, []);
     execute(&mut client, run("notes", json!({})));
     let waiting = execute(&mut client, act("continue", json!({"result": {"n": 3}})));
     assert_eq!(waiting["instruction"], "Tell 3.", "{waiting}");
@@ -702,7 +696,7 @@ fn work_that_failed_is_reported_and_what_returns_something_returns_it() {
 #[test]
 fn a_configured_agent_does_not_do_what_the_connected_one_is_asked_to_do() {
     let project = project(STEPS).home_file(".ai/config.yaml", "agent:\n  command: touch stolen\n");
-    let mut client = client(&project, Era::Sessions);
+    let mut client = McpClient::greeted(&project, Era::Sessions, []);
     let waiting = execute(&mut client, run("notes", json!({})));
     assert_eq!(
         (&waiting["step"], &waiting["needs"]),
@@ -717,7 +711,7 @@ fn progress_is_told_while_a_run_continues() {
     let project =
         project(r#"<step name="scribble"><execute item_type="tool" item_id="scribble"/></step>"#);
     for era in ERAS {
-        let mut client = client(&project, era);
+        let mut client = McpClient::greeted(&project, era, []);
         let id = client.send_call("execute", &run("notes", json!({})));
         let answer = client.answer(id);
         assert_eq!(
@@ -756,7 +750,7 @@ fn a_cancelled_call_kills_the_whole_tree_of_its_tool_and_rolls_the_step_back() {
             project(r#"<step name="hang"><execute item_type="tool" item_id="hang"/></step>"#)
                 .tool("hang", "mutates_state: true", script)
                 .committed();
-        let mut client = client(&project, era);
+        let mut client = McpClient::greeted(&project, era, []);
         let id = client.send_call("execute", &run("notes", json!({})));
         project
             .bash("until [ -s \"$TMPDIR/ready\" ] && [ -s \"$TMPDIR/deep\" ]; do sleep 0.01; done");
@@ -788,7 +782,7 @@ fn a_run_of_another_process_is_named_and_the_server_continues() {
         project(r#"<step name="scribble"><execute item_type="tool" item_id="scribble"/></step>"#)
             .tool("meet", "mutates_state: true", &script)
             .committed();
-    let mut client = client(&project, Era::Stateless);
+    let mut client = McpClient::greeted(&project, Era::Stateless, []);
     let mut other = project.command(["tool", "run", "meet", "--checkpoint", "auto"]);
     let mut other = other
         .stdout(std::process::Stdio::null())
@@ -814,7 +808,7 @@ fn a_run_of_another_process_is_named_and_the_server_continues() {
 fn a_step_is_undone_by_name_or_as_the_newest() {
     let project =
         project(r#"<step name="scribble"><execute item_type="tool" item_id="scribble"/></step>"#);
-    let mut client = client(&project, Era::Sessions);
+    let mut client = McpClient::greeted(&project, Era::Sessions, []);
     let done = execute(&mut client, run("notes", json!({})));
     assert_eq!(
         refuse(&mut client, act("undo", json!({"step": "01k9x2bf/7"})))["error"],
@@ -846,7 +840,7 @@ fn a_step_is_undone_by_name_or_as_the_newest() {
 fn undo_redo_and_restore_take_the_arguments_of_the_terminal() {
     let project =
         project(r#"<step name="scribble"><execute item_type="tool" item_id="scribble"/></step>"#);
-    let mut client = client(&project, Era::Sessions);
+    let mut client = McpClient::greeted(&project, Era::Sessions, []);
     let first = execute(&mut client, run("notes", json!({})));
     let id = first["run_id"].as_str().expect("a run").to_owned();
     let second = execute(&mut client, run("notes", json!({})));
@@ -920,7 +914,7 @@ fn undo_redo_and_restore_take_the_arguments_of_the_terminal() {
 fn an_undo_undoes_the_checkpoint_that_was_made_last() {
     let project =
         project(r#"<step name="scribble"><execute item_type="tool" item_id="scribble"/></step>"#);
-    let mut client = client(&project, Era::Sessions);
+    let mut client = McpClient::greeted(&project, Era::Sessions, []);
     execute(&mut client, run("notes", json!({})));
     project.bash("echo own > own.txt");
     let kept = execute(
@@ -966,7 +960,7 @@ fn what_a_person_approves_over_mcp_is_what_is_committed() {
                 directive("notes", "explicit", GATED),
             )
             .committed();
-        let mut client = client(&project, era);
+        let mut client = McpClient::greeted(&project, era, []);
         let declined = json!({"action": "decline"});
         let (result, asked) = decide(&mut client, era, run("notes", json!({})), &[declined]);
         let waiting = content(&result);
@@ -1001,7 +995,7 @@ fn a_person_is_asked_again_when_the_files_change_after_they_were_shown() {
             directive("notes", "explicit", GATED),
         )
         .committed();
-    let mut client = client(&project, Era::Sessions);
+    let mut client = McpClient::greeted(&project, Era::Sessions, []);
     client
         .edits
         .push_back((project.root().join("junk.txt"), "wanted\n".to_owned()));
@@ -1030,7 +1024,7 @@ fn in_the_stateless_era_an_answer_to_what_is_no_longer_there_asks_again() {
             directive("notes", "explicit", GATED),
         )
         .committed();
-    let mut client = client(&project, Era::Stateless);
+    let mut client = McpClient::greeted(&project, Era::Stateless, []);
     let mut params = json!({"name": "execute", "arguments": run("notes", json!({}))});
     let first = client.request("tools/call", params.clone());
     project.bash("echo wanted > junk.txt");

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::crash::PLACES;
 use crate::crash::chance::{asked, tally};
 use crate::crash::scene::{Picture, Scene, WORK, was_killed};
-use crate::harness::TestProject;
+use crate::harness::{Ran, TestProject};
 use crate::run::terminal::at_a_terminal;
 
 /// The command syncs its own files: piton promises nothing about files that a command does not
@@ -26,11 +26,9 @@ const SAMPLED: usize = 13;
 /// The same where only some damage has to be found.
 const SAMPLED_FOR_DAMAGE: usize = 3;
 
-/// What a recovery says when it keeps the files of a step.
-const UNDECIDED: [&str; 2] = [
-    "unknown who made these changes",
-    "you decide whether it is done, failed, or run again",
-];
+/// What a recovery says when it keeps the files of a step. Their names follow.
+const UNDECIDED: &str = "unknown who made these changes";
+const NAMED: &str = "; kept: `";
 
 /// Failpoints of `rollback --hard`.
 const HARD_PLACES: [&str; 5] = [
@@ -66,13 +64,10 @@ impl Machine {
         let images = tempfile::tempdir().expect("a temporary folder");
         let image = images.path().join("start");
         let project = TestProject::without_git().synced();
-        as_root(
-            &project,
-            &format!(
-                "truncate -s 48M '{0}'; mkfs.ext4 -q -F '{0}'",
-                image.display()
-            ),
-        );
+        project.as_root(&format!(
+            "truncate -s 48M '{0}'; mkfs.ext4 -q -F '{0}'",
+            image.display()
+        ));
         mount(&project, &image);
         // By default git does not sync the objects that it creates, not even those of the `git add`
         // in the step.
@@ -102,6 +97,7 @@ impl Machine {
     /// Mounts a copy of an image under another name.
     fn boot(&self, from: &str, to: &str) {
         self.copy(from, to);
+        self.forget_ends();
         mount(&self.scene.project, &self.images.path().join(to));
     }
 
@@ -111,16 +107,35 @@ impl Machine {
         let (from, to) = (self.images.path().join(from), self.images.path().join(to));
         let _ = fs::remove_file(&to);
         fs::copy(&from, &to).expect("a copy of the disk");
-        // The machine has not really started again: notes of this start do not count after it.
+    }
+
+    /// Removes the notes of where journals end. They are in the home, which is not in the image: they would
+    /// be of commands that a copy has not run, or of a start that did not end.
+    fn forget_ends(&self) {
         let notes = self.scene.project.home().join(".config/piton/keys/ends");
         let _ = fs::remove_dir_all(notes);
+    }
+
+    /// Runs `piton recover` as after the machine has started again: the kernel has another boot id.
+    fn recover(&self) -> Ran {
+        let id = self.images.path().join("boot_id");
+        fs::write(&id, "00000000-0000-4000-8000-000000000000\n").expect("a boot id");
+        let id = id.to_str().expect("a name in UTF-8");
+        let script = "mount --bind \"$0\" /proc/sys/kernel/random/boot_id && exec \"$@\" recover";
+        let mut command = self.scene.project.command_under(
+            "unshare",
+            ["--mount", "--map-root-user", "bash", "-c", script, id],
+        );
+        self.scene
+            .project
+            .ran(command.output().expect("unshare starts"))
     }
 
     /// Writes everything to the disk and unmounts it.
     fn unplug(&self) {
         let project = &self.scene.project;
         project.bash("sync --file-system .");
-        as_root(project, &format!("umount '{}'", project.root().display()));
+        project.as_root(&format!("umount '{}'", project.root().display()));
     }
 
     /// Kills a command at a failpoint, loses the power at once, and recovers; none if the failpoint
@@ -149,7 +164,7 @@ impl Machine {
             return None;
         }
         mount(&self.scene.project, &self.images.path().join("lost"));
-        let recovered = self.scene.project.piton(["recover"]);
+        let recovered = self.recover();
         let fsck = self
             .scene
             .project
@@ -204,7 +219,7 @@ impl Machine {
                     Ok((picture, _)) if valid.right.contains(&picture) => {}
                     Ok((picture, told))
                         if valid.kept.contains(&picture)
-                            && UNDECIDED.iter().any(|said| told.contains(said)) => {}
+                            && [UNDECIDED, NAMED].iter().all(|said| told.contains(said)) => {}
                     Ok((picture, told)) => {
                         let right = valid.right.iter().map(|right| picture.difference(right));
                         let differences: Vec<String> = right.collect();
@@ -265,31 +280,11 @@ impl Drop for Machine {
 }
 
 fn mount(project: &TestProject, image: &Path) {
-    as_root(
-        project,
-        &format!(
-            "mount -o loop '{}' '{}'",
-            image.display(),
-            project.root().display()
-        ),
-    );
-}
-
-/// Mounting needs root. Runs outside of the project folder, which is the mount point.
-fn as_root(project: &TestProject, command: &str) {
-    let root = project.root();
-    let sudo = if rustix::process::geteuid().is_root() {
-        ""
-    } else {
-        "sudo -n "
-    };
-    let script = format!("PATH=$PATH:/usr/sbin:/sbin; {sudo}{command}");
-    let ran = project
-        .hermetic("bash", root.parent().expect("a sandbox"))
-        .args(["-euc", &script])
-        .output();
-    let ran = project.ran(ran.expect("bash starts"));
-    assert_eq!(ran.code(), Some(0), "{command}: {ran}");
+    project.as_root(&format!(
+        "mount -o loop '{}' '{}'",
+        image.display(),
+        project.root().display()
+    ));
 }
 
 fn step(end: &str) -> Vec<String> {
@@ -466,6 +461,7 @@ fn the_definition_of_a_sparse_checkout_survives_a_power_loss() {
     machine.unplug();
     mount(project, &machine.images.path().join("lost"));
     // As after a restart of the machine.
+    machine.forget_ends();
     project.bash("rm -f .git/piton/runs/*/touched-1");
     assert_ne!(definition(), before);
     let talk = serde_json::json!([["Roll back all of them? [y/N] ", "type", "y\n"]]);

@@ -154,3 +154,33 @@ fn no_encoding_of_a_variable_is_in_answers_of_the_mcp_server() {
         }
     }
 }
+
+#[test]
+fn neither_a_plan_nor_a_question_shows_a_variable() {
+    let project = project();
+    for format in ["human", "json"] {
+        let ran = project.piton(["run", "told", "--dry-run", "--format", format]);
+        assert_hidden(&project, "a plan", &ran.to_string());
+        if format == "json" {
+            let call = &ran.json()["steps"][0]["call"]["invocation"];
+            assert_eq!(call["parameters"]["text"], "***", "{ran}");
+        }
+    }
+    let question = "<step name=\"ask\"><checkpoint type=\"decision\" gate=\"blocking\">Is {env:TOKEN} right?</checkpoint></step>\n";
+    let project = TestProject::new()
+        .file(".ai/directives/told.md", directive(question))
+        .variable("TOKEN", TOKEN)
+        .committed();
+    for command in [
+        &["run", "told"][..],
+        &["status", "--format", "json"],
+        &["log", "--format", "json"],
+    ] {
+        let told = project.piton(command);
+        assert_hidden(&project, &command.join(" "), &told.to_string());
+    }
+    let asked = project.piton(["status"]).to_string();
+    let journal = project.bash("cat .git/piton/runs/*/journal.jsonl");
+    assert_hidden(&project, "the journal", &journal);
+    assert!(journal.contains("Is *** right?"), "{asked} {journal}");
+}

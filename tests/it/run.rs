@@ -42,6 +42,14 @@ pub(crate) fn steps(ran: &Ran) -> Vec<(String, String)> {
         .collect()
 }
 
+/// The steps of a run, each as its name and status.
+pub(crate) fn names(ran: &Ran) -> Vec<String> {
+    steps(ran)
+        .into_iter()
+        .map(|(name, status)| format!("{name} {status}"))
+        .collect()
+}
+
 /// A project with small tools: `add` appends a text to `out.txt`, `fail` spoils it and fails, `list` returns a list.
 pub(crate) fn project() -> TestProject {
     let text = "parameters:\n  - {name: text, type: string, required: false}\n";

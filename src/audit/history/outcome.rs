@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
+use crate::journal::Event;
 use crate::problem::Code;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,4 +37,39 @@ pub enum StepOutcome {
     Kept {
         reason: String,
     },
+}
+
+impl StepOutcome {
+    /// The outcome that an event tells of.
+    pub(super) fn of(event: &Event) -> Option<Self> {
+        Some(match event {
+            Event::Committed {
+                commit,
+                message,
+                files_changed,
+                insertions,
+                deletions,
+                ..
+            } => Self::Committed {
+                commit: *commit,
+                message: message.clone(),
+                files_changed: *files_changed,
+                insertions: *insertions,
+                deletions: *deletions,
+            },
+            Event::RolledBack { rescue, kept, .. } => Self::RolledBack {
+                rescue: rescue.clone(),
+                kept: kept.clone(),
+            },
+            Event::NoChanges { .. } => Self::NoChanges,
+            Event::CheckpointFailed { code, message, .. } => Self::Failed {
+                code: *code,
+                message: message.clone(),
+            },
+            Event::CheckpointSkipped { reason, .. } => Self::Kept {
+                reason: reason.clone(),
+            },
+            _ => return None,
+        })
+    }
 }

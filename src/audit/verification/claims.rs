@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{VerificationFinding, VerificationScope, Verifier, difference};
+use super::commit::difference;
+use super::{VerificationFinding, VerificationScope, Verifier};
 use crate::audit::error::AuditError;
 use crate::audit::fate::ClaimFate;
 use crate::audit::history::{RunRecord, StepOutcome, StepRecord};

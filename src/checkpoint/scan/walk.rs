@@ -4,10 +4,12 @@
 //! so that both are read in parallel once. A folder that disappears meanwhile is gone; a folder
 //! that turns into a file is checked again.
 
+mod visit;
+
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,33 +27,20 @@ use super::super::snapshot::{LeftOut, LeftOutReason};
 use super::super::stat::Stat;
 use super::cache::StatCache;
 use super::content::PendingFile;
-use super::listing::{FolderListing, ItemFound, ListedEntry, order};
-use super::permission::{FolderNotes, PermissionNotes};
+use super::listing::{FolderListing, ItemFound, ListedEntry, order, read_in};
+use super::permission::FolderNotes;
 use super::tracked::{TrackedFile, TrackedFiles};
 use super::{Executable, Large, ScanOptions, Symlinks, TrustIndex};
 use crate::system_call::openat;
+
+use visit::Visit;
+pub(super) use visit::WalkFindings;
 
 /// How many entries of folders one thread looks at before others help: starting them costs as much.
 const FEW: usize = 1500;
 
 /// Git does not read larger ignore files either.
 const MAX_IGNORE_FILE: u64 = 100 << 20;
-
-/// The results of the walk.
-#[derive(Debug, Default)]
-pub(super) struct WalkFindings {
-    /// Missing tracked files, by their position in the index.
-    pub(super) gone: Vec<usize>,
-    /// Files that the index cannot confirm.
-    pub(super) pending: Vec<PendingFile>,
-    pub(super) permissions: PermissionNotes,
-    pub(super) empty_folders: Vec<RepoPath>,
-    pub(super) left_out: Vec<LeftOut>,
-    pub(super) submodules: Vec<RepoPath>,
-    pub(super) attribute_files: Vec<RepoPath>,
-    /// The `.gitignore` files that were read.
-    pub(super) rules: Vec<(RepoPath, Arc<Patterns>)>,
-}
 
 struct ScanWalk<'w> {
     tracked: TrackedFiles<'w>,
@@ -86,17 +75,6 @@ enum WalkScope {
     Everything,
     /// The folder is ignored, or a nested repository, but contains tracked files.
     TrackedOnly,
-}
-
-/// One folder that is being compared.
-struct Visit<'v> {
-    prefix: &'v [u8],
-    range: Range<usize>,
-    rules: FolderRules,
-    reach: WalkScope,
-    notes: FolderNotes,
-    findings: WalkFindings,
-    below: Vec<PendingFolder>,
 }
 
 pub(super) fn walk(
@@ -317,8 +295,8 @@ impl ScanWalk<'_> {
             && self.rules.wants_file_of(path.as_bytes())
         {
             let file = path.join(b".gitignore");
-            let bytes =
-                read_in(fd, b".gitignore").map_err(|err| unreadable(file.as_bytes(), err))?;
+            let bytes = read_in(fd, b".gitignore", MAX_IGNORE_FILE)
+                .map_err(|err| unreadable(file.as_bytes(), err))?;
             read = bytes.map(|bytes| Arc::new(Patterns::parse(&bytes)));
         }
         visit.rules = self.rules.enter(&visit.rules, visit.prefix, read.as_ref());
@@ -590,55 +568,6 @@ impl ScanWalk<'_> {
     }
 }
 
-impl<'v> Visit<'v> {
-    fn new(
-        prefix: &'v [u8],
-        permissions: Option<u32>,
-        range: Range<usize>,
-        rules: FolderRules,
-        reach: WalkScope,
-    ) -> Self {
-        let notes = FolderNotes::new(prefix, permissions);
-        Self {
-            prefix,
-            range,
-            rules,
-            reach,
-            notes,
-            findings: WalkFindings::default(),
-            below: Vec::new(),
-        }
-    }
-
-    fn left_out(&mut self, path: Vec<u8>, reason: LeftOutReason) {
-        self.findings.left_out.push(LeftOut {
-            path: RepoPath::from_bytes(path),
-            held: false,
-            reason,
-        });
-    }
-
-    /// Records a file that is part of the work tree.
-    fn note_file(&mut self, name: &[u8], found: PathState) {
-        if let PathState::File { permissions, .. } = found {
-            self.notes.file(name, permissions);
-        }
-    }
-}
-
-impl WalkFindings {
-    fn extend(&mut self, more: Self) {
-        self.gone.extend(more.gone);
-        self.pending.extend(more.pending);
-        self.permissions.extend(more.permissions);
-        self.empty_folders.extend(more.empty_folders);
-        self.left_out.extend(more.left_out);
-        self.submodules.extend(more.submodules);
-        self.attribute_files.extend(more.attribute_files);
-        self.rules.extend(more.rules);
-    }
-}
-
 fn converted(
     tracked: TrackedFiles<'_>,
     cache: &StatCache,
@@ -660,29 +589,5 @@ fn unreadable(path: &[u8], err: Errno) -> CheckpointError {
     CheckpointError::Unreadable {
         path,
         source: err.into(),
-    }
-}
-
-/// The bytes of a regular file in an open folder; `None` if it is no longer one.
-fn read_in(folder: &OwnedFd, name: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
-    use std::io::Read;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match openat(
-        folder.as_fd(),
-        OsStr::from_bytes(name),
-        flags,
-        Mode::empty(),
-    ) {
-        Ok(file) => std::fs::File::from(file),
-        Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
-        Err(err) => return Err(err),
-    };
-    if !matches!(PathState::of(&fstat(&file)?), PathState::File { .. }) {
-        return Ok(None);
-    }
-    let mut bytes = Vec::new();
-    match file.take(MAX_IGNORE_FILE).read_to_end(&mut bytes) {
-        Ok(_) => Ok(Some(bytes)),
-        Err(err) => Err(Errno::from_io_error(&err).unwrap_or(Errno::IO)),
     }
 }

@@ -16,6 +16,7 @@ use crate::exec::supervisor::{Stream, Supervisor};
 use crate::item::directive::CheckpointMode;
 use crate::item::finding::Strength;
 use crate::item::params;
+use crate::item::params::ParameterText;
 use crate::item::store::ItemStore;
 use crate::policy::Authority;
 use crate::run::error::RunError;
@@ -255,7 +256,7 @@ fn request(arguments: &ToolRunArguments, ctx: &Context) -> Result<ToolRequest, E
             .map(|file| read_values(file, ctx))
             .transpose()?
             .unwrap_or_default(),
-        words: arguments.parameters.clone(),
+        texts: ParameterText::of_arguments(&arguments.parameters),
         strict: arguments.strict,
         allow_degraded: arguments.allow_degraded,
     })

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{AllowedFiles, CallError, MAX_SCRIPT, Machine, private_folder};
+use super::{AllowedFiles, CallError, MAX_SCRIPT, Machine};
 use crate::encoding::hex;
 use crate::exec::invocation::ScriptFile;
-use crate::exec::private_folder::PrivateFolder;
+use crate::exec::private_folder::{PrivateFolder, PrivatePlaces, PrivateUse};
 use crate::item::source::read_bytes;
 
 /// The most bytes that Linux takes as one argument, with its terminator.
@@ -90,7 +90,15 @@ pub(super) fn bind(
             copy: None,
         });
     }
-    let folder = private_folder(machine)?;
+    let places = PrivatePlaces {
+        cache: &machine.cache,
+        temporary: &machine.temporary,
+    };
+    let folder = PrivateFolder::create_apart(places, PrivateUse::Home(&machine.run));
+    let folder = folder.map_err(|source| CallError::Home {
+        folder: machine.temporary.clone(),
+        source,
+    })?;
     let copied = copy(&script.path, bytes, folder.path()).map_err(|source| CallError::Home {
         folder: folder.path().to_path_buf(),
         source,

@@ -1,9 +1,8 @@
 //! System calls that a confined process may not make, as a seccomp filter.
 //!
 //! What Landlock does not restrict: interfaces of the kernel that tools do not need and that have often
-//! been used to gain rights, the limits of other processes, and, while TCP is restricted, other kinds of
-//! sockets. The filter is made
-//! before `fork`; [`install`] allocates nothing.
+//! been used to gain rights, the limits of other processes, input for a terminal, and, while TCP is
+//! restricted, other kinds of sockets. The filter is made before `fork`; [`install`] allocates nothing.
 
 use std::io;
 
@@ -21,6 +20,7 @@ struct CallNumbers {
     refused: &'static [c_long],
     /// Sets the limits of a process; 0 is the caller.
     limits: c_long,
+    ioctl: c_long,
     socket: c_long,
     /// A call that contains all calls for sockets, whose arguments a filter cannot see.
     socketcall: Option<c_long>,
@@ -32,6 +32,7 @@ const KINDS: [CallNumbers; 2] = [
         architecture: 0xc000_003e,
         refused: &NATIVE,
         limits: libc::SYS_prlimit64,
+        ioctl: libc::SYS_ioctl,
         socket: libc::SYS_socket,
         socketcall: None,
     },
@@ -40,6 +41,7 @@ const KINDS: [CallNumbers; 2] = [
         // mount, umount, umount2, pivot_root, add_key, request_key, keyctl, bpf, userfaultfd
         refused: &[21, 22, 52, 217, 286, 287, 288, 357, 374],
         limits: 340,
+        ioctl: 54,
         socket: 359,
         socketcall: Some(102),
     },
@@ -51,6 +53,7 @@ const KINDS: [CallNumbers; 2] = [
         architecture: 0xc000_00b7,
         refused: &NATIVE,
         limits: libc::SYS_prlimit64,
+        ioctl: libc::SYS_ioctl,
         socket: libc::SYS_socket,
         socketcall: None,
     },
@@ -59,6 +62,7 @@ const KINDS: [CallNumbers; 2] = [
         // mount, umount2, pivot_root, add_key, request_key, keyctl, bpf, userfaultfd
         refused: &[21, 52, 218, 309, 310, 311, 386, 388],
         limits: 369,
+        ioctl: 54,
         socket: 281,
         socketcall: Some(102),
     },
@@ -86,6 +90,10 @@ const REFUSED_EVERYWHERE: [c_long; 8] = [428, 429, 430, 431, 432, 433, 442, 467]
 /// `io_uring_setup`, which has the same number in every kind. Programs do without it if it is missing.
 const MISSING: c_long = 425;
 
+/// Requests of `ioctl` that put text into the input of a terminal, as if its user had typed it, or act on
+/// the console: `TIOCSTI` and `TIOCLINUX`.
+const TYPED: [c_long; 2] = [0x5412, 0x541c];
+
 /// Numbers from here on belong to the x32 ABI of x86-64.
 const X32: u32 = 0x4000_0000;
 
@@ -111,6 +119,7 @@ enum Place {
     Close,
     Missing,
     Limits,
+    Terminal,
     Socket,
     Netlink,
     Internet,
@@ -165,6 +174,7 @@ fn checks(kind: &CallNumbers, sockets: SocketRule) -> Vec<CheckStep> {
     let refused = kind.refused.iter().copied().chain(REFUSED_EVERYWHERE);
     steps.extend(refused.map(|number| is(number, Place::Refuse)));
     steps.push(is(kind.limits, Place::Limits));
+    steps.push(is(kind.ioctl, Place::Terminal));
     if sockets != SocketRule::Any {
         steps.extend(kind.socketcall.map(|number| is(number, Place::Close)));
         steps.push(is(kind.socket, Place::Socket));
@@ -176,7 +186,10 @@ fn checks(kind: &CallNumbers, sockets: SocketRule) -> Vec<CheckStep> {
     steps.extend([
         load(Place::Limits, 16),
         is_or(0, Place::Allow, Place::Refuse),
+        load(Place::Terminal, 24),
     ]);
+    steps.extend(TYPED.map(|request| is(request, Place::Refuse)));
+    steps.push(answer(Place::Next, libc::SECCOMP_RET_ALLOW));
     let failure = |errno: i32| libc::SECCOMP_RET_ERRNO | errno.unsigned_abs();
     steps.extend([
         answer(Place::Allow, libc::SECCOMP_RET_ALLOW),

@@ -23,7 +23,7 @@ use rustix::mount::{
 use rustix::process::{DumpableBehavior, getegid, geteuid, set_dumpable_behavior};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-use super::{Confinement, MountView, NetworkView, SHARED_MEMORY};
+use super::{Confinement, MountView, NetworkView};
 use crate::system_call::openat;
 
 /// What a folder of the process's own does not allow.
@@ -63,10 +63,11 @@ impl NamespaceUser {
         }
     }
 
-    /// Leaves the mount namespace of the other processes, with the rights to change its own, and the
-    /// other namespaces that these flags name. Allocates nothing.
+    /// Leaves the mount namespace of the other processes, with the rights to change its own, the shared
+    /// memory and the queues of System V, and the other namespaces that these flags name. Allocates
+    /// nothing.
     pub(super) fn leave_mounts(&self, others: UnshareFlags) -> io::Result<()> {
-        let left = UnshareFlags::NEWNS | others;
+        let left = UnshareFlags::NEWNS | UnshareFlags::NEWIPC | others;
         let is_alone = self.is_root
             && match unshare(left) {
                 Ok(()) => true,
@@ -119,11 +120,7 @@ pub(super) fn enter(
         cloned.push((path, tree));
     }
     if confinement.view == MountView::Own {
-        let shared_memory = c_path(Path::new(SHARED_MEMORY))?;
-        // Not every system has it.
-        let memory = clone_tree(&shared_memory);
         make_read_only(libc::AT_FDCWD, c"/")?;
-        cloned.extend(memory.ok().map(|tree| (shared_memory, tree)));
     }
     for (path, tree) in cloned {
         attach(&tree, &path)?;

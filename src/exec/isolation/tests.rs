@@ -15,6 +15,7 @@ fn mounts(view: MountView, writable: &[&str], read_only: &[&str]) -> Vec<(String
     let told = |path: &Path| path.to_string_lossy().into_owned();
     mounts
         .iter()
+        .filter(|mount| mount.path != Path::new("/dev/shm"))
         .map(|mount| (told(mount.path), mount.is_read_only))
         .collect()
 }
@@ -61,6 +62,32 @@ fn where_everything_else_is_read_only_each_writable_folder_needs_a_mount() {
         [writable("/p"), writable("/tmp"), read_only("/p/.git")]
     );
     assert_eq!(own(&["/git/home"], &["/git"]), [writable("/git/home")]);
+}
+
+#[test]
+fn folders_on_the_way_to_a_read_only_one_cannot_be_moved() {
+    let own = |writable: &[&str], guarded: &[&str]| mounts(MountView::Own, writable, guarded);
+    assert_eq!(
+        own(&["/p"], &["/p/a/b/git", "/p/a/c/git", "/q/r/git"]),
+        [
+            writable("/p"),
+            writable("/p/a"),
+            writable("/p/a/b"),
+            writable("/p/a/c"),
+            read_only("/p/a/b/git"),
+            read_only("/p/a/c/git"),
+        ]
+    );
+    // A project below the temporary folder.
+    assert_eq!(
+        own(&["/tmp", "/tmp/x/p"], &["/tmp/x/p/.git"]),
+        [
+            writable("/tmp"),
+            writable("/tmp/x"),
+            writable("/tmp/x/p"),
+            read_only("/tmp/x/p/.git"),
+        ]
+    );
 }
 
 #[test]

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 
+use crate::disk::create_private_folder;
 use crate::encoding::hex;
 use crate::exec::call::{CallError, CallProgress, Machine, Starter};
 use crate::exec::is_always_given;
@@ -130,7 +131,7 @@ pub(in crate::exec) fn ensure(
         folder: venvs.clone(),
         source,
     };
-    fs::create_dir_all(&venvs).map_err(not_kept)?;
+    create_private_folder(&venvs).map_err(not_kept)?;
     let time_limit = machine.patience.installer;
     let maker = VenvBuilder {
         wanted,

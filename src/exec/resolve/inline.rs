@@ -150,7 +150,7 @@ impl Running {
     /// Whether the value of an option is a command, as in `ssh -o ProxyCommand=…`.
     fn runs(&self, value: &str) -> bool {
         let value = value.to_lowercase();
-        self.name == "ssh"
+        matches!(self.name, "ssh" | "scp" | "sftp")
             && ["proxycommand", "localcommand", "knownhostscommand"]
                 .iter()
                 .any(|option| value.contains(option))

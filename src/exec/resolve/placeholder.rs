@@ -173,16 +173,16 @@ impl Vocabulary<'_> {
                     filled.whole = alone.then(|| format!("environment variable {name}"));
                 }
                 Piece::Parameter(name) => {
-                    match self.parameters.get(name).filter(|value| !value.is_null()) {
+                    let given = self.parameters.get(name).filter(|value| !value.is_null());
+                    let known;
+                    let value = match given {
                         Some(value) => {
                             filled.parameters.push(name.to_owned());
                             if at == 0 && !value.is_number() {
                                 filled.leading = Some(name.to_owned());
                             }
-                            let text = put(&filled.text.value, PlaceholderValue::Parameter(value))
-                                .map_err(|reason| wrong(name, reason))?;
-                            filled.text.push(&MaskedText::plain(text));
                             filled.whole = alone.then(|| format!("parameter {name}"));
+                            value
                         }
                         None if self.declares(name) && alone => return Ok(None),
                         None if self.declares(name) => {
@@ -194,16 +194,17 @@ impl Vocabulary<'_> {
                             ));
                         }
                         None => {
-                            let Some(value) = self.known_word(name) else {
+                            let Some(word) = self.known_word(name) else {
                                 return Err(self.unknown(name, &fault));
                             };
                             filled.script |= is_script(name);
-                            let value = Value::String(value);
-                            let text = put(&filled.text.value, PlaceholderValue::Parameter(&value))
-                                .map_err(|reason| wrong(name, reason))?;
-                            filled.text.push(&MaskedText::plain(text));
+                            known = Value::String(word);
+                            &known
                         }
-                    }
+                    };
+                    let text = put(&filled.text.value, PlaceholderValue::Parameter(value))
+                        .map_err(|reason| wrong(name, reason))?;
+                    filled.text.push(&MaskedText::plain(text));
                 }
             }
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::touched::TouchedPaths;
 use super::{Channel, Farewell, Foreground, ResultFault, Watch, Work};
 use crate::checkpoint::attribution::Doubt;
+use crate::checkpoint::held::FileTime;
 use crate::exec::invocation::ResourceLimits;
 use crate::exec::isolation::{Confinement, MountView, NetworkView, TcpRule};
 
@@ -247,6 +248,12 @@ impl SupervisorMessage {
                     writer.number(*device);
                     writer.number(*inode);
                 }
+                writer.number(touched.removed.len() as u64);
+                for (path, born) in &touched.removed {
+                    writer.bytes(path.as_os_str().as_bytes());
+                    writer.number(born.seconds.cast_unsigned());
+                    writer.number(born.nanos.cast_unsigned());
+                }
             }
             Self::Refused(paths) => {
                 writer.byte(b'd');
@@ -298,6 +305,14 @@ impl SupervisorMessage {
                 }
                 for _ in 0..reader.number()? {
                     touched.inodes.insert((reader.number()?, reader.number()?));
+                }
+                for _ in 0..reader.number()? {
+                    let path = reader.word()?.into();
+                    let born = FileTime {
+                        seconds: reader.number()?.cast_signed(),
+                        nanos: reader.number()?.cast_signed(),
+                    };
+                    touched.removed.insert(path, born);
                 }
                 Self::Touched(touched)
             }

@@ -5,7 +5,7 @@
 //! others. It is not a security boundary: a tool can evade it. [`TouchedLog`] keeps it on disk for
 //! recovery after piton or the supervisor was killed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::protocol::{FrameReader, FrameWriter};
 use crate::checkpoint::attribution::Doubt;
+use crate::checkpoint::held::FileTime;
 use crate::exec::process::boot_id;
 use crate::item::source::read_bytes;
 
@@ -38,6 +39,9 @@ pub struct TouchedPaths {
     pub(super) trees: BTreeSet<PathBuf>,
     /// Files with several hard links, by device and inode.
     pub(super) inodes: BTreeSet<(u64, u64)>,
+    /// Files that were about to be removed, and files and folders that were about to be moved away,
+    /// with their births. The log does not have them: no recovery judges them.
+    pub(super) removed: BTreeMap<PathBuf, FileTime>,
 }
 
 impl Touched {
@@ -61,6 +65,17 @@ impl Touched {
             .collect()
     }
 
+    /// What the tool has tried to remove or to move away below a folder, with paths relative to it.
+    pub fn removed_below(&self, folder: &Path) -> Vec<(&Path, FileTime)> {
+        let Self::Paths(touched) = self else {
+            return Vec::new();
+        };
+        let removed = touched.removed.iter();
+        removed
+            .filter_map(|(path, born)| Some((path.strip_prefix(folder).ok()?, *born)))
+            .collect()
+    }
+
     /// Why it is unknown what was changed.
     pub fn doubt(&self) -> Option<Doubt> {
         match self {
@@ -77,6 +92,9 @@ impl Touched {
                 one.paths.extend(other.paths);
                 one.trees.extend(other.trees);
                 one.inodes.extend(other.inodes);
+                for (path, born) in other.removed {
+                    one.note_removed(path, born);
+                }
                 Self::Paths(one)
             }
             (Self::Everything, _) | (_, Self::Everything) => Self::Everything,
@@ -89,6 +107,12 @@ impl TouchedPaths {
     /// The number of entries, to keep it bounded.
     pub(super) fn len(&self) -> usize {
         self.paths.len() + self.trees.len() + self.inodes.len()
+    }
+
+    /// Notes what is about to be removed or moved away. A file that is made there later is another one.
+    pub(super) fn note_removed(&mut self, path: PathBuf, born: FileTime) {
+        let known = self.removed.entry(path).or_insert(born);
+        *known = born.min(*known);
     }
 
     /// Adds entries below or above one of the folders; returns the new ones, encoded for the log.
@@ -113,6 +137,11 @@ impl TouchedPaths {
                 writer.byte(b't');
                 writer.bytes(path.as_os_str().as_bytes());
                 self.trees.insert(path);
+            }
+        }
+        for (path, born) in more.removed {
+            if is_near(&path) {
+                self.note_removed(path, born);
             }
         }
         for (device, inode) in more.inodes {

@@ -19,6 +19,7 @@ use super::refusals::Refusals;
 use super::seccomp::{self, Notice, SYS_FCHMODAT2};
 use super::touched::{Touched, TouchedLog, TouchedPaths};
 use crate::checkpoint::attribution::Doubt;
+use crate::checkpoint::held::FileTime;
 use crate::system_call::open;
 
 /// A flag of `openat2`: the folder takes the place of the root. Missing in the C library for some
@@ -50,6 +51,8 @@ enum Act {
     None,
     /// It changes what is there.
     Change(PathArguments),
+    /// It removes a file.
+    Remove(PathArguments),
     /// It moves one to the other, or exchanges them.
     Move(PathArguments, PathArguments),
 }
@@ -184,11 +187,24 @@ fn note_native(
         Act::Change(place) => {
             record(touched, notice, process, memory, place)?;
         }
+        Act::Remove(place) => {
+            let path = record(touched, notice, process, memory, place)?;
+            if let Ok(file) = fs::symlink_metadata(&path)
+                && !file.is_dir()
+            {
+                touched.note_removed(path, FileTime::of_birth(&file));
+            }
+        }
         Act::Move(from, to) => {
             let paths = [
                 record(touched, notice, process, memory, from)?,
                 record(touched, notice, process, memory, to)?,
             ];
+            if let [from, _] = &paths
+                && let Ok(file) = fs::symlink_metadata(from)
+            {
+                touched.note_removed(from.clone(), FileTime::of_birth(&file));
+            }
             // Moving a folder moves everything in it.
             let is_tree = paths
                 .iter()
@@ -219,9 +235,10 @@ fn act(notice: &Notice, memory: &OwnedFd) -> Option<Act> {
         libc::SYS_open | libc::SYS_creat | libc::SYS_chmod => {
             return Some(Act::Change(here(0, Followed)));
         }
-        libc::SYS_unlink | libc::SYS_rmdir | libc::SYS_mkdir | libc::SYS_mknod => {
+        libc::SYS_rmdir | libc::SYS_mkdir | libc::SYS_mknod => {
             return Some(Act::Change(here(0, Itself)));
         }
+        libc::SYS_unlink => return Some(Act::Remove(here(0, Itself))),
         libc::SYS_link | libc::SYS_symlink => return Some(Act::Change(here(1, Itself))),
         libc::SYS_rename => return Some(Act::Move(here(0, Itself), here(1, Itself))),
         _ => {}
@@ -241,7 +258,8 @@ fn act(notice: &Notice, memory: &OwnedFd) -> Option<Act> {
             }
         }
         libc::SYS_truncate => Act::Change(here(0, Followed)),
-        libc::SYS_unlinkat | libc::SYS_mkdirat | libc::SYS_mknodat => Act::Change(at(0, 1, Itself)),
+        libc::SYS_unlinkat => Act::Remove(at(0, 1, Itself)),
+        libc::SYS_mkdirat | libc::SYS_mknodat => Act::Change(at(0, 1, Itself)),
         libc::SYS_fchmod => Act::Change(PathArguments {
             folder: Some(0),
             text: None,

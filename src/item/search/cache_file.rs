@@ -16,6 +16,7 @@ use tempfile::NamedTempFile;
 
 use super::bytes::{ByteReader, ByteWriter};
 use super::image::{FORMAT, SearchImage};
+use crate::disk::create_private_folder;
 use crate::encoding::hex;
 use crate::item::file_stat::{FileStat, Links};
 use crate::item::source::open_regular;
@@ -84,7 +85,7 @@ impl CacheFile {
     /// Creates a temporary file beside the old index.
     pub(super) fn start_draft(&self) -> io::Result<NamedTempFile> {
         let folder = self.file.parent().unwrap_or(&self.file);
-        fs::create_dir_all(folder)?;
+        create_private_folder(folder)?;
         NamedTempFile::new_in(folder)
     }
 

@@ -268,6 +268,28 @@ fn assign(
     });
 }
 
+/// A parameter of `main`.
+enum MainParameter<'t> {
+    /// The node of its name.
+    Named(tree_sitter::Node<'t>),
+    /// `**others`.
+    Others,
+}
+
+/// The name of a parameter; `None` if callers cannot give it by name.
+fn parameter_name(parameter: tree_sitter::Node<'_>) -> Option<MainParameter<'_>> {
+    let name = match parameter.kind() {
+        "default_parameter" | "typed_default_parameter" => parameter.child_by_field_name("name")?,
+        "typed_parameter" => parameter.named_child(0)?,
+        _ => parameter,
+    };
+    match name.kind() {
+        "identifier" => Some(MainParameter::Named(name)),
+        "dictionary_splat_pattern" => Some(MainParameter::Others),
+        _ => None,
+    }
+}
+
 /// Reads the signature of `main` into a JSON Schema.
 fn read_main(
     function: tree_sitter::Node<'_>,
@@ -287,39 +309,20 @@ fn read_main(
     let mut open = false;
     let mut cursor = list.walk();
     for parameter in list.named_children(&mut cursor) {
-        let declared = parameter.child_by_field_name("type");
-        let default = parameter.child_by_field_name("value");
-        let name = match parameter.kind() {
-            "identifier" => parameter,
-            "default_parameter" | "typed_default_parameter" => {
-                match parameter.child_by_field_name("name") {
-                    Some(name) => name,
-                    None => continue,
-                }
-            }
-            "typed_parameter" => match parameter.named_child(0) {
-                Some(name) => name,
-                None => continue,
-            },
-            "dictionary_splat_pattern" => {
+        let name = match parameter_name(parameter) {
+            Some(MainParameter::Named(name)) => name,
+            Some(MainParameter::Others) => {
                 open = true;
                 continue;
             }
-            _ => continue,
+            None => continue,
         };
-        match name.kind() {
-            "identifier" => {}
-            "dictionary_splat_pattern" => {
-                open = true;
-                continue;
-            }
-            _ => continue,
-        }
         let at = source.place(name.start_byte());
         let name = source.slice(name);
-        let mut schema =
-            declared.map_or_else(Vec::new, |declared| annotation::schema(declared, source));
-        match default {
+        let mut schema = parameter
+            .child_by_field_name("type")
+            .map_or_else(Vec::new, |declared| annotation::schema(declared, source));
+        match parameter.child_by_field_name("value") {
             None => required.push(Node::text(name, at)),
             Some(default) => {
                 let path = format!("parameters.{name}.default");

@@ -11,7 +11,6 @@ use crate::problem::Code;
 use super::Spelling;
 use super::draft::{ToolDraft, offer, put_section, section};
 use super::fields::wrong_type;
-use super::words::split_words;
 
 const SECTIONS: [(&str, &str); 4] = [
     ("mcp", "mcp_specific"),
@@ -175,15 +174,15 @@ fn lower_mcp(map: &mut Node, config: &mut Node, findings: &mut Findings) {
 fn lower_server_command(config: &mut Node, entry: &NodeEntry, findings: &mut Findings) {
     let path = "tool.mcp_specific.server_command";
     let place = entry.value.place;
-    let words = match entry.value.as_text().map(split_words) {
-        Some(Ok(words)) => words,
-        Some(Err(err)) => {
+    let words = match entry.value.as_text().map(shlex::split) {
+        Some(Some(words)) => words,
+        Some(None) => {
             findings
                 .add(
                     Code::InvalidType,
                     place,
                     path,
-                    format!("server_command is not a command: {err}"),
+                    "server_command is not a command: a quote is not closed, or it ends with a backslash",
                 )
                 .suggest("close every quote, as in a shell");
             Vec::new()

@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::item::directive::CheckpointMode;
 use crate::item::wording::shown;
 use crate::journal::event::Event;
+use crate::journal::summary::RunSummary;
 use crate::mcp::answer::ToolAnswer;
 use crate::mcp::arguments::CallArguments;
 use crate::mcp::call::{CallReply, CallWork, Caller, Era};
@@ -179,6 +180,14 @@ fn make(
             })
         }
     })??;
+    answer(kept, summary)
+}
+
+/// The answer to a call that made a checkpoint.
+fn answer(
+    kept: BaselineCheckpoint,
+    summary: Option<RunSummary>,
+) -> Result<ToolAnswer, ToolFailure> {
     let run_id = summary.as_ref().map(|summary| summary.run_id);
     let note = kept.note;
     match kept.checkpoint {

@@ -66,7 +66,7 @@ fn begin(
         ],
         id,
         inputs,
-        words: Vec::new(),
+        texts: Vec::new(),
         mode: mode(arguments)?,
         options: RunOptions {
             ask: arguments.flag("ask")?,
@@ -87,7 +87,10 @@ fn begin(
         require_confined(&ctx, confinement, &prepared)?;
     }
     if effect == CallEffect::Shown {
-        return planned(&ToolAnswer::result(&preview(&ctx, &request, prepared))?).map(Stage::Told);
+        return planned(&ToolAnswer::result(
+            &preview(&ctx, &request, prepared).to_json(),
+        )?)
+        .map(Stage::Told);
     }
     let turn = lock(&project.turn);
     refuse_cancelled(work)?;

@@ -4,9 +4,11 @@ use serde_json::{Map, Value};
 
 use super::scope::authority;
 use super::{Run, StepProgress};
+use crate::authoring::{self, Home, ItemCommand, Loss};
 use crate::exec::supervisor::Supervisor;
 use crate::item::directive::{OnFailure, Param, StepAction};
 use crate::item::finding::Strength;
+use crate::item::params::ParameterText;
 use crate::item::store::ItemStore;
 use crate::item::template::Template;
 use crate::journal::event::{Event, StepKind, ToolCall, Wait};
@@ -15,10 +17,10 @@ use crate::policy::WriteRules;
 use crate::problem::{Code, Hint, Problem};
 use crate::run::checkpoint;
 use crate::run::error::RunError;
-use crate::run::items::{self, ItemCommand, Loss};
+use crate::run::items;
 use crate::run::settle::{ChangesVerdict, Fate, Wording};
 use crate::run::tool::{self, Listener, ToolPlan, ToolPlanner, ToolRequest, ToolStep};
-use crate::run::values::{self, ValueError};
+use crate::values::{self, ValueError};
 
 impl Run<'_> {
     /// Executes the current step.
@@ -133,12 +135,12 @@ impl Run<'_> {
         let id = self.with_scope(None, |scope| values::fill_text(id, scope))?;
         self.pinned.check_tool(&self.store, &id)?;
         self.keep_pinned()?;
-        let (parameters, words) = self.with_scope(None, |scope| split(params, scope))?;
+        let (parameters, texts) = self.with_scope(None, |scope| split(params, scope))?;
         let request = ToolRequest {
             id,
             command: command.map(str::to_owned),
             parameters,
-            words,
+            texts,
             strict: self.pinned.options.strict,
             allow_degraded: self.pinned.options.allow_degraded,
         };
@@ -189,8 +191,8 @@ impl Run<'_> {
 
     fn act_directive(&mut self, name: &str, id: &str, params: &[Param]) -> Result<(), RunError> {
         let id = self.with_scope(None, |scope| values::fill_text(id, scope))?;
-        let (inputs, words) = self.with_scope(None, |scope| split(params, scope))?;
-        self.enter(name.to_owned(), &id, inputs, &words, None)
+        let (inputs, texts) = self.with_scope(None, |scope| split(params, scope))?;
+        self.enter(name.to_owned(), &id, inputs, &texts, None)
     }
 
     fn act_checkpoint(
@@ -279,7 +281,7 @@ impl Run<'_> {
         let command = verb
             .parse()
             .and_then(|verb| ItemCommand::read(ctx, verb, &parameters));
-        let carried = command.and_then(|command| items::carry_out(ctx, &store, &command, loss));
+        let carried = command.and_then(|command| authoring::carry_out(ctx, &store, &command, loss));
         let effect = match carried {
             Ok(effect) => effect,
             Err(err) => return self.fail_unbegun(name, kind, &err.into()),
@@ -289,13 +291,11 @@ impl Run<'_> {
         let rules = WriteRules::for_directives(&authority(&callers));
         // Files outside of the project cannot be rolled back, and no directive can grant them.
         let may_write =
-            |write: &&items::Write| write.home == items::Home::Project && rules.allows(&write.path);
+            |write: &&authoring::Write| write.home == Home::Project && rules.allows(&write.path);
         if let Some(write) = effect.writes.iter().find(|write| !may_write(write)) {
             let hint = match write.home {
-                items::Home::Project => rules.hint(&write.path).map(Hint::from),
-                items::Home::User => {
-                    Some("only a person may write into `~/.ai`, not a directive".into())
-                }
+                Home::Project => rules.hint(&write.path).map(Hint::from),
+                Home::User => Some("only a person may write into `~/.ai`, not a directive".into()),
             };
             let message = format!("the step may not change `{}`", write.path.display());
             let error = Problem::new(Code::WriteDenied, message).with_hint_of(hint);
@@ -316,7 +316,7 @@ impl Run<'_> {
             gate: gate.to_owned(),
         };
         let question = match self.with_scope(None, |scope| values::fill_text(question, scope)) {
-            Ok(question) => question,
+            Ok(question) => self.redacted(&question),
             Err(err) => return self.fail_unbegun(name, kind, &err.into()),
         };
         let number = self.session.recorder.next_step();
@@ -365,9 +365,9 @@ pub(super) const HUMAN_VERIFY: &str = "human-verify";
 pub(super) fn split(
     params: &[Param],
     scope: &values::ValueScope<'_>,
-) -> Result<(Map<String, Value>, Vec<String>), ValueError> {
+) -> Result<(Map<String, Value>, Vec<ParameterText>), ValueError> {
     let mut typed = Map::new();
-    let mut words = Vec::new();
+    let mut texts = Vec::new();
     for param in params {
         let value = values::fill(&param.value, scope).map_err(|err| err.near(param.place))?;
         let keeps_type = Template::parse(&param.value).is_ok_and(|template| {
@@ -376,11 +376,13 @@ pub(super) fn split(
                 .is_some_and(|placeholder| values::has_type(placeholder, scope))
         });
         match value {
-            Value::String(text) if !keeps_type => words.push(format!("{}={text}", param.name)),
+            Value::String(text) if !keeps_type => {
+                texts.push(ParameterText::new(&param.name, &text))
+            }
             value => {
                 typed.insert(param.name.clone(), value);
             }
         }
     }
-    Ok((typed, words))
+    Ok((typed, texts))
 }

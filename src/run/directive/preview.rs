@@ -5,6 +5,7 @@
 
 mod known;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -21,15 +22,17 @@ use crate::item::directive::{
     CheckpointMode, Directive, Limit, OnFailure, Param, Retry, Step, StepAction,
 };
 use crate::item::finding::{Finding, Strength};
+use crate::item::params::ParameterText;
 use crate::item::store::{ItemKind, ItemStore};
 use crate::policy::{Enforcement, WriteRules};
 use crate::problem::Problem;
 use crate::run::agent::AgentCommands;
 use crate::run::error::RunError;
-use crate::run::session::open_repository;
+use crate::run::secrecy::Secrets;
 use crate::run::tool::{self, ToolPlan, ToolRequest};
-use crate::run::values;
 use crate::validation::forecast;
+use crate::values;
+use crate::workspace::open_repository;
 
 /// The maximum depth of nested directives.
 const MAX_DEPTH: usize = 16;
@@ -58,6 +61,17 @@ pub struct RunPreview {
     /// Whether the run will certainly be denied or fail.
     #[serde(skip)]
     pub worst: Worst,
+    /// The variables that its texts name.
+    #[serde(skip)]
+    revealed: Secrets,
+}
+
+impl RunPreview {
+    /// The preview without the values of the caller's environment.
+    pub fn to_json(&self) -> Value {
+        let json = serde_json::to_value(self).unwrap_or_default();
+        self.revealed.removed_from(json)
+    }
 }
 
 /// The worst outcome that is certain before a run.
@@ -67,6 +81,8 @@ pub enum Worst {
     Nothing,
     /// A step would fail.
     Failure,
+    /// A step would be refused because this machine cannot isolate it.
+    Refusal,
     /// A step would be denied.
     Denial,
 }
@@ -181,6 +197,7 @@ pub fn preview(ctx: &Context, request: &DirectiveRequest, prepared: PreparedRun)
         worst,
         is_certain: true,
         skipped,
+        revealed: RefCell::default(),
     };
     let mut callers = vec![Arc::clone(&directive)];
     let given = GivenInputs {
@@ -210,6 +227,7 @@ pub fn preview(ctx: &Context, request: &DirectiveRequest, prepared: PreparedRun)
         findings: forecast.findings,
         writes,
         worst: planner.worst.max(foreseen),
+        revealed: planner.revealed.into_inner(),
     }
 }
 
@@ -250,6 +268,8 @@ struct DirectivePlanner<'p> {
     is_certain: bool,
     /// The steps of the outermost directive that certainly do not run.
     skipped: BTreeSet<String>,
+    /// The variables that texts have named so far.
+    revealed: RefCell<Secrets>,
 }
 
 impl DirectivePlanner<'_> {
@@ -462,8 +482,8 @@ impl DirectivePlanner<'_> {
                 ))
             })
             .map_err(RunError::from);
-        let called = filled.and_then(|(id, (parameters, words))| {
-            self.call(known.callers, &id, command, parameters, words)
+        let called = filled.and_then(|(id, (parameters, texts))| {
+            self.call(known.callers, &id, command, parameters, texts)
         });
         match called {
             Ok(call) => {
@@ -505,11 +525,15 @@ impl DirectivePlanner<'_> {
         if self.is_certain && !goes_on {
             self.worst = self.worst.max(if err.is_denied() {
                 Worst::Denial
+            } else if matches!(err, RunError::Sandbox { .. }) {
+                Worst::Refusal
             } else {
                 Worst::Failure
             });
         }
-        planned.error = Some(Problem::of(err));
+        let error = Problem::of(err);
+        let message = self.revealed.borrow().removed(&error.message());
+        planned.error = Some(error.with_message(message));
     }
 
     fn call(
@@ -518,14 +542,14 @@ impl DirectivePlanner<'_> {
         id: &str,
         command: Option<&str>,
         parameters: Map<String, Value>,
-        words: Vec<String>,
+        texts: Vec<ParameterText>,
     ) -> Result<ToolPlan, RunError> {
         let options = &self.request.options;
         let request = ToolRequest {
             id: id.to_owned(),
             command: command.map(str::to_owned),
             parameters,
-            words,
+            texts,
             strict: options.strict,
             allow_degraded: options.allow_degraded,
         };

@@ -9,12 +9,13 @@ use super::Run;
 use super::scope::authority;
 use crate::audit::history::StepRecord;
 use crate::checkpoint::attribution::Ownership;
+use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::snapshot::Snapshot;
+use crate::checkpoint::watch::GitWatch;
 use crate::config::AgentCommand;
 use crate::exec::call::CallProgress;
 use crate::exec::interrupt::{Interrupts, signal_name};
-use crate::exec::process;
 use crate::exec::subprocess::{CommandOutcome, Conversation, SubprocessError, converse};
 use crate::exec::supervisor::{Stream, Supervisor, Work};
 use crate::failpoint::failpoint;
@@ -31,7 +32,7 @@ use crate::run::recorder::Recorder;
 use crate::run::settle::{self, ChangesVerdict, Rules, Violation, Wording};
 use crate::run::step::milliseconds;
 use crate::run::tool::Listener;
-use crate::run::values;
+use crate::values;
 
 /// A manual step that has begun.
 #[derive(Clone, Copy, Debug)]
@@ -137,6 +138,7 @@ impl Run<'_> {
                 .collect::<Result<Vec<_>, _>>()
         });
         let checks = filled.unwrap_or_default();
+        let checks: Vec<String> = checks.iter().map(|check| self.redacted(check)).collect();
         let work = ManualStep {
             checks: &checks,
             ..*work
@@ -237,10 +239,12 @@ impl Run<'_> {
             return Ok(Err(Problem::of(&err)));
         }
         let mut relay = |stream, bytes: &[u8]| listener(CallProgress::Output(stream, bytes));
+        let git = session.checkpointer.as_ref().map(Checkpointer::repository);
+        let watched = git.map(|git| (git, GitWatch::of(git)));
         let recorder = &mut session.recorder;
         let asked = match confinement {
             None => {
-                let on_start = |pid| record_start(recorder, number, pid, false);
+                let on_start = |pid| recorder.start_process(number, pid, false);
                 converse(&line, task.as_bytes(), interrupts, on_start, &mut relay)
             }
             Some(confinement) => {
@@ -262,6 +266,7 @@ impl Run<'_> {
             Err(err) => return Err(err),
         };
         failpoint("agent-ended");
+        let git_changed = watched.map(|(git, before)| GitWatch::of(git).changed_since(&before));
         session.recorder.record(&Event::ToolFinished {
             step: number,
             exit_code: outcome.exit_code,
@@ -274,7 +279,7 @@ impl Run<'_> {
             }),
             stderr: None,
             leftovers: 0,
-            git_changed: Vec::new(),
+            git_changed: git_changed.unwrap_or_default(),
         })?;
         Ok(match agent_failure(command, &outcome) {
             Some(failure) => Err(failure),
@@ -433,26 +438,6 @@ fn failed(code: Code, message: String) -> Problem {
     Problem::new(code, message).with_hint("its output is above; its changes are in the work tree")
 }
 
-/// Records that an agent command has started.
-fn record_start(
-    recorder: &mut Recorder<'_>,
-    step: u32,
-    pid: u32,
-    supervised: bool,
-) -> Result<(), RunError> {
-    let started = process::start_time(pid).unwrap_or_default();
-    let boot = process::boot_id().unwrap_or_default();
-    recorder
-        .record(&Event::ToolStarted {
-            step,
-            pid,
-            started,
-            boot,
-            supervised,
-        })
-        .map(|_| ())
-}
-
 /// Runs a confined agent command: a supervisor makes its view of files.
 fn converse_confined(
     recorder: &mut Recorder<'_>,
@@ -462,16 +447,10 @@ fn converse_confined(
     relay: &mut dyn FnMut(Stream, &[u8]),
 ) -> Result<Conversation, RunError> {
     let supervisor = Supervisor::start(&recorder.ctx.program)?;
-    record_start(recorder, step, supervisor.pid(), true)?;
+    recorder.start_process(step, supervisor.pid(), true)?;
     let ended = supervisor.run(work, interrupts, relay)?;
     Ok(Conversation {
-        outcome: CommandOutcome {
-            exit_code: ended.exit_code,
-            signal: ended.signal,
-            duration: ended.duration,
-            timed_out: ended.timed_out,
-            interrupted: ended.interrupted,
-        },
+        outcome: ended.outcome(),
         stdout: ended.stdout,
     })
 }

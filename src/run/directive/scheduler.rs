@@ -7,13 +7,14 @@ use serde_json::{Map, Value, json};
 use super::state::{DirectiveFrame, FailedStep};
 use super::{Run, StepProgress};
 use crate::item::directive::{OnFailure, Param};
+use crate::item::params::ParameterText;
 use crate::item::wording::shown;
 use crate::journal::event::{Event, HookPhase, Resolution};
 use crate::journal::summary::{RunStatus, StepStatus};
 use crate::problem::{Code, HintCall, Problem, hint};
 use crate::run::error::RunError;
 use crate::run::tool::Listener;
-use crate::run::values;
+use crate::values;
 
 /// The maximum depth of nested directives.
 const MAX_DEPTH: usize = 16;
@@ -383,7 +384,7 @@ impl Run<'_> {
         name: String,
         id: &str,
         inputs: Map<String, Value>,
-        words: &[String],
+        texts: &[ParameterText],
         hook: Option<HookPhase>,
     ) -> Result<(), RunError> {
         if self
@@ -395,7 +396,7 @@ impl Run<'_> {
         let found = self
             .pinned
             .find(self.session.recorder.ctx, &self.store, id)?;
-        let inputs = values::inputs(&found.directive, inputs, words).map_err(|problems| {
+        let inputs = values::inputs(&found.directive, inputs, texts).map_err(|problems| {
             RunError::Inputs {
                 directive: found.label.clone(),
                 problems,

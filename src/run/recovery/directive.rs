@@ -300,7 +300,9 @@ fn leave_unrestored(
     message: &str,
 ) -> Result<Told, RunError> {
     let reason = format!("it was interrupted, and could not be rolled back: {message}");
-    leave_open(recorder, number, &reason, "its step was running")
+    let (found, did) = leave_open(recorder, number, &reason, "its step was running")?;
+    // The message names the files that stay on disk.
+    Ok((found, format!("{message}; {did}")))
 }
 
 fn not_begun() -> Told {

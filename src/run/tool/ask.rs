@@ -7,7 +7,6 @@ use crate::checkpoint::watch::GitWatch;
 use crate::context::Context;
 use crate::exec::call::{self, CallProgress, Machine, PreparedCall, ReadResult};
 use crate::exec::interrupt::{Interrupts, signal_name};
-use crate::exec::process;
 use crate::exec::supervisor::{Captured, Ended, Supervisor, SupervisorError, Work};
 use crate::failpoint::failpoint;
 use crate::item::tool::Isolation;
@@ -140,19 +139,11 @@ pub(super) fn attend(
     work: &Work,
     around: &mut StepResources<'_, '_>,
 ) -> Result<(Result<Ended, SupervisorError>, Vec<String>), RunError> {
-    let pid = supervisor.pid();
-    let started = process::start_time(pid).unwrap_or_default();
-    let boot = process::boot_id().unwrap_or_default();
     let git = session.checkpointer.as_ref().map(Checkpointer::repository);
     let before = git.map(GitWatch::of);
-    // The supervisor waits until this event is on disk.
-    session.recorder.record(&Event::ToolStarted {
-        step,
-        pid,
-        started,
-        boot,
-        supervised: true,
-    })?;
+    session
+        .recorder
+        .start_process(step, supervisor.pid(), true)?;
     failpoint("tool-announced");
     let listener = &mut *around.listener;
     let mut relay = |stream, bytes: &[u8]| listener(CallProgress::Output(stream, bytes));

@@ -278,26 +278,23 @@ fn call_inner(
         execution_time_ms,
         error: error.clone(),
     });
-    match outcome {
+    let (status, value) = match outcome {
         Ok(read) => {
             let warnings = read
                 .warnings
                 .into_iter()
                 .map(|text| format!("call {number}, `{label}`: {text}"));
             calls.warnings.extend(warnings);
-            Ok(
-                json!({"tool": tool, "command": command, "status": "success", "result": read.value, "error": null}),
-            )
+            ("success", read.value)
         }
         Err(MetaStop::Call(_)) => {
             // It may have failed because the deadline has passed.
             asking.left()?;
-            Ok(
-                json!({"tool": tool, "command": command, "status": "error", "result": null, "error": error}),
-            )
+            ("error", Value::Null)
         }
-        Err(stop) => Err(stop),
-    }
+        Err(stop) => return Err(stop),
+    };
+    Ok(json!({"tool": tool, "command": command, "status": status, "result": value, "error": error}))
 }
 
 /// What follows when an inner call cannot be planned.

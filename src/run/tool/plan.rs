@@ -11,6 +11,7 @@ use crate::checkpoint::secret::redacted;
 use crate::config::SignatureRequirement;
 use crate::context::Context;
 use crate::exec::call::RequestedCall;
+use crate::exec::chain;
 use crate::exec::invocation::{Action, ChainLink, Invocation, McpTransport, Process};
 use crate::exec::isolation::Confinement;
 use crate::exec::subprocess::SubprocessError;
@@ -20,6 +21,7 @@ use crate::exec::{
 use crate::item::directive::Directive;
 use crate::item::finding::{Finding, Severity, Strength};
 use crate::item::id::ItemId;
+use crate::item::params::ParameterText;
 use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::tool::Isolation;
@@ -27,13 +29,12 @@ use crate::journal::RunId;
 use crate::journal::event::ToolCall;
 use crate::policy::{self, Authority, Denial, Permission, PolicyCaller, WriteRules};
 use crate::problem::{Code, Problem};
-use crate::run::author::{self, AuthorError, SignedBy};
 use crate::run::caches;
 use crate::run::confinement::{self, GivenIsolation, IsolatedProcess, IsolationRequest};
-use crate::run::directive::pin;
 use crate::run::error::RunError;
 use crate::run::secrecy::Secrets;
 use crate::run::settle::DeclaredChanges;
+use crate::trust::author::{self, AuthorError, SignedBy};
 
 /// The longest parameter text in a journal.
 const MOST_TEXT: usize = 1024;
@@ -46,8 +47,8 @@ pub struct ToolRequest {
     /// The command of a tool that has several.
     pub command: Option<String>,
     pub parameters: Map<String, Value>,
-    /// Parameters as typed on the command line, `name=value`.
-    pub words: Vec<String>,
+    /// Parameters whose texts get the declared type.
+    pub texts: Vec<ParameterText>,
     /// Whether undeclared changes of the tool are a failure.
     pub strict: bool,
     /// Whether a lower isolation level than the requested one is acceptable.
@@ -123,7 +124,7 @@ impl ToolPlanner<'_> {
             id: id.to_owned(),
             command: asked.command,
             parameters: asked.arguments,
-            words: Vec::new(),
+            texts: Vec::new(),
             strict: above.strict,
             allow_degraded: above.allow_degraded,
         };
@@ -149,11 +150,11 @@ pub fn plan(
             problems,
         };
         call.parameters
-            .extend(parameters::from_words(&tool.manifest, &request.words).map_err(wrong)?);
+            .extend(parameters::convert(&tool.manifest, &request.texts).map_err(wrong)?);
     }
     let around = CallEnvironment::of(ctx);
     let mut invocation = resolve_call(store, item, &call, &around)?;
-    let items = pin::links(store, &request.id);
+    let items = chain::links(store, &request.id);
     let (unstamped, authors) = judge_signatures(ctx, &items, &invocation)?;
     let verdict = policy::judge(authority, &invocation);
     policy::bound(authority, &mut invocation);
@@ -276,7 +277,7 @@ impl ToolPlan {
             return None;
         }
         let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-        if judged(ctx, &pin::links(&store, &self.named)) == self.judged {
+        if judged(ctx, &chain::links(&store, &self.named)) == self.judged {
             return None;
         }
         let message = format!(

@@ -11,20 +11,6 @@ fn lines(marks: [&str; 3]) -> String {
     )
 }
 
-/// Runs a script as a step whose changes stay on disk.
-fn keep(project: &TestProject, script: &str) {
-    let ran = project.piton([
-        "exec",
-        "--checkpoint",
-        "explicit",
-        "--",
-        "bash",
-        "-euc",
-        script,
-    ]);
-    assert_eq!(ran.code(), Some(0), "{ran}");
-}
-
 #[test]
 fn h2_a_later_checkpoint_holds_the_steps_and_not_the_users_lines() {
     let project = TestProject::new()
@@ -33,8 +19,8 @@ fn h2_a_later_checkpoint_holds_the_steps_and_not_the_users_lines() {
         .committed();
     project.bash("sed -i s/1/mine/ a.txt; echo mine > u.txt");
     let guard = Guard::of(&project);
-    keep(&project, "sed -i s/5/tool/ a.txt");
-    keep(&project, "sed -i s/9/again/ a.txt; echo new > n.txt");
+    project.keep("sed -i s/5/tool/ a.txt");
+    project.keep("sed -i s/9/again/ a.txt; echo new > n.txt");
     let ran = project.piton(["checkpoint"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
     assert_eq!(
@@ -51,7 +37,7 @@ fn h2_what_the_user_did_since_the_step_is_not_committed() {
         .file("a.txt", lines(["1", "5", "9"]))
         .file("b.txt", "one\n")
         .committed();
-    keep(&project, "sed -i s/5/tool/ a.txt; echo tool > n.txt");
+    project.keep("sed -i s/5/tool/ a.txt; echo tool > n.txt");
     project.bash("sed -i s/9/mine/ a.txt; echo mine > b.txt");
     let guard = Guard::of(&project);
     let ran = project.piton(["checkpoint"]);
@@ -70,7 +56,7 @@ fn h2_a_later_checkpoint_of_the_users_own_file_is_refused() {
         .file("a.txt", "one\n")
         .committed()
         .file("u.txt", "mine\n");
-    keep(&project, "echo tool >> u.txt");
+    project.keep("echo tool >> u.txt");
     let guard = Guard::of(&project);
     let ran = project.piton(["checkpoint"]);
     assert_eq!(ran.code(), Some(1), "{ran}");

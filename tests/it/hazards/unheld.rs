@@ -93,6 +93,125 @@ fn e_a_file_in_an_older_nested_repository_is_judged() {
 }
 
 #[test]
+fn e_an_ignored_file_that_a_step_removes_fails_the_step_by_name() {
+    let cases = [
+        ("rm .env", ".env"),
+        ("echo x > .env; rm .env", ".env"),
+        ("mv .env docs/env", ".env"),
+        ("mv .env ../env", ".env"),
+        ("mkdir ../away; mv build ../away", "build"),
+        ("mv build/old build/new; rm build/new", "build/old"),
+        ("python3 -c 'import os; os.unlink(\".env\")'", ".env"),
+    ];
+    for (script, path) in cases {
+        let project = project();
+        project.bash("mkdir build; echo out > build/old");
+        let ran = exec(&project, "docs/**", script);
+        assert_eq!(ran.code(), Some(3), "{script}\n{ran}");
+        assert!(
+            ran.stderr().contains(&format!("`{path}`")),
+            "{script}\n{ran}"
+        );
+        assert!(ran.stderr().contains("[WRITE_DENIED]"), "{script}\n{ran}");
+        let ran = exec(&project, path, "true");
+        assert_eq!(ran.code(), Some(0), "{ran}");
+    }
+    // What the step itself made may go, and so may what it may write.
+    for (writes, script) in [
+        (
+            "docs/**",
+            "echo d > docs/a; mkdir build/mine; echo x > .env.new; rm .env.new; rmdir build/mine",
+        ),
+        (
+            "docs/**",
+            "sed -i s/a/b/ docs/a; mktemp build/x.XXX | xargs rm",
+        ),
+        (".env", "rm .env"),
+        ("build", "rm -r build"),
+    ] {
+        let project = project();
+        project.bash("mkdir build; echo out > build/old; echo .env.new >> .git/info/exclude");
+        let ran = exec(&project, writes, script);
+        assert_eq!(ran.code(), Some(0), "{script}\n{ran}");
+    }
+}
+
+#[test]
+fn e_settings_and_hooks_of_a_nested_repository_are_judged() {
+    let cases = [
+        "git -C vendor config core.fsmonitor x",
+        "echo true > vendor/.git/hooks/pre-commit",
+        "rm vendor/.git/config",
+        "rm -r vendor/.git; echo 'gitdir: ../evil' > vendor/.git",
+    ];
+    for script in cases {
+        for (writes, code) in [("docs/**", 3), ("vendor/**", 0)] {
+            let project = project();
+            project.bash("git init -q vendor; echo v > vendor/v");
+            let ran = exec(&project, writes, script);
+            assert_eq!(ran.code(), Some(code), "{writes} {script}\n{ran}");
+        }
+    }
+    let project = project();
+    project.bash("git init -q vendor; cd vendor; echo v > v; git add v; git commit -qm v; touch v");
+    let ran = exec(
+        &project,
+        "docs/**",
+        "git -C vendor status; git -C vendor log; git -C vendor diff",
+    );
+    assert_eq!(ran.code(), Some(0), "{ran}");
+}
+
+#[test]
+fn e_a_step_whose_files_are_not_known_hides_no_ignored_file() {
+    // In another namespace, paths mean other files.
+    let script = "unshare -Um true; echo x > .env; mkdir -p build; echo x > build/out";
+    let with = |writes| {
+        let project = project();
+        let ran = exec(&project, writes, script);
+        (ran.code(), ran.to_string())
+    };
+    let (code, told) = with("docs/**");
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains("`.env`, `build/out`"), "{told}");
+    let (code, told) = with("**");
+    assert_eq!(code, Some(0), "{told}");
+}
+
+#[test]
+fn e_files_of_another_worktree_are_judged() {
+    for (script, path) in [
+        ("echo x > ../other/src/victim", "other/src/victim"),
+        ("rm ../other/src/victim", "other/src/victim"),
+        ("mv ../other/src ../elsewhere", "other/src"),
+    ] {
+        let project = project();
+        project.bash("git worktree add -q ../other");
+        let ran = exec(&project, "docs/**", &format!("{script}; echo d > docs/a"));
+        assert_eq!(ran.code(), Some(3), "{script}\n{ran}");
+        assert!(ran.stderr().contains(path), "{script}\n{ran}");
+        assert_eq!(text(&project, "docs/a").as_deref(), Some("a\n"), "{ran}");
+        // From the other one, and where nothing is named.
+        let script = script.replace("../other", "../project");
+        let project = self::project();
+        project.bash("git worktree add -q ../other; mkdir ../other/docs -p");
+        let other = project.within("../other");
+        let ran = exec(&other, "docs/**", &script);
+        assert_eq!(ran.code(), Some(3), "{script}\n{ran}");
+        let ran = exec(
+            &other,
+            "docs/**",
+            "echo d > docs/a; git log; git status; git branch new",
+        );
+        assert_eq!(ran.code(), Some(0), "{ran}");
+    }
+    let project = project();
+    project.bash("git worktree add -q ../other");
+    let ran = project.exec("echo x > ../other/src/victim; git worktree add -q ../more");
+    assert_eq!(ran.code(), Some(0), "{ran}");
+}
+
+#[test]
 fn e_a_tool_that_writes_an_ignored_file_outside_of_its_writes_is_denied() {
     let writes = "isolation: trusted\nwrites: ['docs/**']\nmutates_state: true";
     let project = TestProject::new()
@@ -136,6 +255,16 @@ fn e_a_run_tells_that_a_tool_changed_settings_of_git() {
     assert!(ran.stderr().contains(told), "{ran}");
     let ran = project.piton(["run", "quiet"]);
     assert!(!ran.stderr().contains(".git/config"), "{ran}");
+    // The same for the command of an agent.
+    let prose = "```xml\n<directive name=\"manual\" version=\"1.0.0\">\n<metadata><description>d</description></metadata>\n\
+                 <process><step name=\"a\"><action>Do it.</action></step></process>\n</directive>\n```\n";
+    let project = TestProject::new()
+        .file(".ai/directives/manual.md", prose)
+        .committed();
+    for (command, is_told) in [("git config user.nick x", true), ("true", false)] {
+        let ran = project.piton(["run", "manual", "--agent-cmd", command]);
+        assert_eq!(ran.stderr().contains(told), is_told, "{command}: {ran}");
+    }
 }
 
 #[test]

@@ -20,8 +20,9 @@ enum Control {
 }
 
 /// Acts on the system and on other processes, which must fail at `standard`. `$THIRD` is a process of the
-/// user that piton did not start, `$TERMINAL` its terminal, `$ENGINE` the socket of an engine.
-const MORE: [(&str, &str, Control); 25] = [
+/// user that piton did not start, `$TERMINAL` its terminal, `$SHARED` its shared memory, `$ENGINE` the
+/// socket of an engine.
+const MORE: [(&str, &str, Control); 26] = [
     ("mode", "chmod 600 $OUT/victim", Control::Works),
     ("time", "touch -d 2002-02-02 $OUT/victim", Control::Works),
     (
@@ -77,6 +78,12 @@ const MORE: [(&str, &str, Control); 25] = [
         "call(321, 0, b'\\1\\0\\0\\0\\4\\0\\0\\0\\4\\0\\0\\0\\1\\0\\0\\0' + bytes(56), 72)",
         Control::None,
     ),
+    // Asks for the state of shared memory.
+    (
+        "shared_memory",
+        "call(31, SHARED, 2, bytes(200))",
+        Control::Works,
+    ),
     ("page_faults", "call(323, 1)", Control::Works),
     (
         "key",
@@ -109,7 +116,7 @@ const MORE: [(&str, &str, Control); 25] = [
 fn script_of(act: &str) -> String {
     if act.starts_with("call(") {
         format!(
-            "python3 - <<END\nimport ctypes, os, sys\nTHIRD, PITON = $THIRD, $piton\n\
+            "python3 - <<END\nimport ctypes, os, sys\nTHIRD, PITON, SHARED = $THIRD, $piton, $SHARED\n\
              def call(number, *words):\n    libc = ctypes.CDLL(None, use_errno=True)\n\
              \x20   words = [ctypes.c_long(word) if isinstance(word, int) else word for word in words]\n\
              \x20   answer = libc.syscall(ctypes.c_long(number), *words)\n\
@@ -156,8 +163,15 @@ impl Drop for Third {
     }
 }
 
-const THIRD: &str =
-    "import os, pty, time; a, b = pty.openpty(); print(os.ttyname(b), flush=True); time.sleep(600)";
+/// Prints `TERMINAL SHARED=MEMORY`, as part of a script. The memory is gone when the process ends.
+const THIRD: &str = "import ctypes, os, pty, time\n\
+    a, b = pty.openpty()\n\
+    libc = ctypes.CDLL(None)\n\
+    shared = libc.shmget(0, 4096, 0o600)\n\
+    libc.shmat(shared, None, 0)\n\
+    libc.shmctl(shared, 0, None)\n\
+    print(f'{os.ttyname(b)} SHARED={shared}', flush=True)\n\
+    time.sleep(600)";
 
 struct Attacked {
     project: TestProject,

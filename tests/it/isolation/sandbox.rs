@@ -189,6 +189,22 @@ fn a_sandbox_that_cannot_be_given_is_refused_or_accepted_openly() {
         1,
         "{ran}"
     );
+    // The same in a directive, in its plan, and for a command.
+    let project = project
+        .tool("u", "isolation: restricted", "true")
+        .directive("d", ["t", "u"])
+        .committed();
+    for (words, code) in [
+        (&["run", "d"][..], 5),
+        (&["run", "d", "--dry-run"], 5),
+        (&["exec", "--isolation", "sandboxed", "--", "true"], 5),
+        (&["run", "d", "--allow-degraded"], 0),
+    ] {
+        let ran = told(&project, words, "isolation:sandbox=error");
+        assert_eq!(ran.code(), Some(code), "{words:?} {ran}");
+        let warnings = ran.stderr().matches("warning: isolation: ").count();
+        assert_eq!(warnings, usize::from(code == 0), "{words:?} {ran}");
+    }
     // A home that is the project cannot be hidden.
     let root = project.root().to_string_lossy().into_owned();
     let project = project.variable("HOME", &root);

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{
-    assert_sound, assert_unharmed, call, directive, dirty, project, steps, subjects, summary,
+    assert_sound, assert_unharmed, call, directive, dirty, names, project, subjects, summary,
 };
 use crate::harness::{Ran, TestProject};
 
@@ -31,13 +31,6 @@ fn ready(project: &TestProject) -> String {
 /// Makes the tool `flaky` succeed.
 fn mend(project: &TestProject) {
     fs::write(ready(project), "").expect("a file");
-}
-
-fn names(ran: &Ran) -> Vec<String> {
-    steps(ran)
-        .into_iter()
-        .map(|(name, status)| format!("{name} {status}"))
-        .collect()
 }
 
 fn run_of(ran: &Ran) -> String {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    assert_sound, assert_unharmed, call, directive, dirty, project, steps, subjects, summary,
+    assert_sound, assert_unharmed, call, directive, dirty, names, project, subjects, summary,
 };
 use crate::harness::{Ran, TestProject};
 
@@ -31,13 +31,6 @@ fn run(project: &TestProject, agent: &str) -> Ran {
 /// Runs the directive with the agent from the settings.
 fn run_as_set(project: &TestProject) -> Ran {
     project.piton(["run", "words", "--format", "json"])
-}
-
-fn names(ran: &Ran) -> Vec<String> {
-    steps(ran)
-        .into_iter()
-        .map(|(name, status)| format!("{name} {status}"))
-        .collect()
 }
 
 fn code(ran: &Ran) -> Value {

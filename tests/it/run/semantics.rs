@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{assert_sound, assert_unharmed, call, directive, dirty, project, steps, summary};
+use super::{
+    assert_sound, assert_unharmed, call, directive, dirty, names, project, steps, summary,
+};
 use crate::harness::{Ran, TestProject};
 
 const AUTO: &str = "<git_checkpoint mode=\"auto\"/>";
@@ -52,13 +54,6 @@ fn with_inputs(project: TestProject, name: &str) -> TestProject {
 /// Runs a directive with JSON output.
 fn run(project: &TestProject, name: &str, more: &[&str]) -> Ran {
     project.piton([&["run", name, "--format", "json"], more].concat())
-}
-
-fn names(ran: &Ran) -> Vec<String> {
-    steps(ran)
-        .into_iter()
-        .map(|(name, status)| format!("{name} {status}"))
-        .collect()
 }
 
 fn code(ran: &Ran) -> Value {

@@ -32,13 +32,10 @@ impl SmallDisk {
     fn new() -> Self {
         let project = TestProject::without_git();
         let options = format!("size={}k", PAGES * 4);
-        as_root(
-            &project,
-            &format!(
-                "mount -t tmpfs -o {options} tmpfs '{}'",
-                project.root().display()
-            ),
-        );
+        project.as_root(&format!(
+            "mount -t tmpfs -o {options} tmpfs '{}'",
+            project.root().display()
+        ));
         project.bash("git init -q --initial-branch=main");
         Self {
             scene: Scene::of(project.tool("work", "mutates_state: true", STEP)),
@@ -146,22 +143,6 @@ impl Drop for SmallDisk {
             .arg(&root)
             .output();
     }
-}
-
-fn as_root(project: &TestProject, command: &str) {
-    let root = project.root();
-    let sudo = if rustix::process::geteuid().is_root() {
-        ""
-    } else {
-        "sudo -n "
-    };
-    let script = format!("PATH=$PATH:/usr/sbin:/sbin; {sudo}{command}");
-    let ran = project
-        .hermetic("bash", root.parent().expect("a sandbox"))
-        .args(["-euc", &script])
-        .output();
-    let ran = project.ran(ran.expect("bash starts"));
-    assert_eq!(ran.code(), Some(0), "{command}: {ran}");
 }
 
 #[test]

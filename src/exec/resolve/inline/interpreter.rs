@@ -33,7 +33,7 @@ pub(super) enum Operands {
     None,
 }
 
-static INTERPRETERS: [Interpreter; 17] = [
+static INTERPRETERS: [Interpreter; 25] = [
     row(
         &[
             "sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "fish", "busybox",
@@ -93,6 +93,45 @@ static INTERPRETERS: [Interpreter; 17] = [
         Operands::None,
     ),
     row(&["git"], ("", ""), &[], Operands::None),
+    row(
+        &["tar", "gtar", "bsdtar"],
+        ("IF", "CKNTVXbfgL"),
+        &[
+            "to-command",
+            "checkpoint-action",
+            "use-compress-program",
+            "info-script",
+            "rsh-command",
+        ],
+        Operands::None,
+    ),
+    row(
+        &["make", "gmake"],
+        ("E", "CIWfo"),
+        &["eval"],
+        Operands::None,
+    ),
+    row(&["scp", "sftp"], ("S", "DFJPXclo"), &[], Operands::None),
+    row(&["npx", "npm"], ("c", "pw"), &["call"], Operands::None),
+    row(
+        &["psql", "vim", "vi", "nvim", "ex"],
+        ("c", "SUdfhopuv"),
+        &["command", "cmd"],
+        Operands::None,
+    ),
+    row(
+        &["emacs"],
+        ("", "Lfl"),
+        &["eval", "execute"],
+        Operands::None,
+    ),
+    row(&["split"], ("", "abCln"), &["filter"], Operands::None),
+    row(
+        &["sort"],
+        ("", "kotST"),
+        &["compress-program"],
+        Operands::None,
+    ),
 ];
 
 const fn row(

@@ -1,6 +1,7 @@
 //! Arguments of a command line, folders, limits and timeouts.
 
 use super::*;
+use crate::item::params::ParameterText;
 use crate::problem::Code;
 
 #[test]
@@ -114,6 +115,16 @@ fn a_text_is_never_a_part_of_code() {
         "[rsync, -e, 'ssh {x}', a, b]",
         "[php, -r, 'echo \"{x}\";']",
         "[timeout, '5', bash, -c, 'echo {x}']",
+        "[tar, -xf, a.tar, '--to-command=cat > {x}']",
+        "[tar, -I, 'zstd {x}', -cf, a.tar, .]",
+        "[tar, --checkpoint-action, 'exec={x}', -cf, a.tar, .]",
+        "[make, '--eval=$(shell {x})']",
+        "[scp, -o, 'ProxyCommand=nc {x} 22', a, b]",
+        "[npx, -c, 'echo {x}']",
+        "[psql, -c, 'select {x}']",
+        "[vim, --cmd, 'let a = {x}']",
+        "[split, '--filter=gzip > {x}', file]",
+        "[sort, '--compress-program={x}', file]",
     ] {
         let err = cli_project(&format!("  args: {args}\n"))
             .try_lower("run", &call(json!({"x": "a"})))
@@ -155,6 +166,11 @@ fn a_text_is_never_a_part_of_code() {
         "[deno, run, script.ts, '{x}']",
         "[grep, -e, '{x}']",
         "[sort, -c, '{x}']",
+        "[tar, -C, folder, -czf, '{x}', '{x}']",
+        "[make, -C, folder, '{x}']",
+        "[npm, install, --prefix, '{x}']",
+        "[psql, -f, '{x}']",
+        "[vim, '{x}']",
     ] {
         let invocation =
             cli_project(&format!("  args: {args}\n")).resolve("run", json!({"x": "a; b"}));
@@ -332,7 +348,7 @@ fn words_of_a_command_line_get_their_types() {
         .as_tool()
         .unwrap()
         .manifest;
-    let read = |words: &[&str]| parameters::from_words(manifest, words);
+    let read = |words: &[&str]| parameters::convert(manifest, &ParameterText::of_arguments(words));
     assert_eq!(
         Value::Object(
             read(&["count=3", "title=5=x", "all=true", "tags=[1]", "timeout=4"]).unwrap()

@@ -84,6 +84,14 @@ fn reports_arrive() {
             paths: ["/a".into(), "/b/c".into()].into(),
             trees: ["/t".into()].into(),
             inodes: [(1, 2), (u64::MAX, 0)].into(),
+            removed: [(
+                "/b/d".into(),
+                FileTime {
+                    seconds: -1,
+                    nanos: 5,
+                },
+            )]
+            .into(),
         }),
         SupervisorMessage::Unwatched(Doubt::Kernel(16)),
         SupervisorMessage::Unwatched(Doubt::Lost),

@@ -11,7 +11,7 @@ use crate::item::template::{Reference, Template};
 use crate::journal::RunId;
 use crate::policy;
 use crate::run::directive::scope::authority;
-use crate::run::values::{self, EnvironmentProblem, ValueScope};
+use crate::values::{self, EnvironmentProblem, ValueScope};
 
 /// The inputs of a directive.
 #[derive(Clone, Default)]
@@ -138,7 +138,9 @@ impl DirectivePlanner<'_> {
                 .environment
                 .find(name)
                 .ok_or(EnvironmentProblem::NotSet)?;
-            Ok(value.to_string_lossy().into_owned())
+            let value = value.to_string_lossy().into_owned();
+            self.revealed.borrow_mut().hide(name, &value);
+            Ok(value)
         };
         evaluate(&ValueScope {
             inputs: &known.given.inputs,
