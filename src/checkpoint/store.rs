@@ -6,6 +6,7 @@
 //! refers to them, and only [`Store::sweep`] removes them. [`Store`] handles files and ids, not
 //! their meaning.
 
+mod encoder;
 mod guard;
 mod packs;
 
@@ -18,9 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use flate2::Compression;
 use flate2::read::ZlibDecoder;
-use flate2::write::ZlibEncoder;
 use git2::ObjectType;
 use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens};
 
@@ -32,6 +31,7 @@ use crate::disk::{Disk, create_private_folder};
 use crate::failpoint::failpoint;
 use crate::system_call::flock;
 
+use encoder::compressed;
 use packs::Packs;
 
 /// An object is kept at least this long: a run in another worktree may have written it without

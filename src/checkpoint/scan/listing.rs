@@ -1,15 +1,18 @@
 //! Lists the entries of one folder with their stat fields.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, OsStr};
+use std::io::Read as _;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 
 use rayon::prelude::*;
-use rustix::fs::{AtFlags, FileType, RawDir, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, fstat, statat};
 use rustix::io::Errno;
 
 use super::super::ignore::PathKind;
 use super::super::no_follow::PathState;
+use crate::system_call::openat;
 
 /// The entries, in the order of git's index: folders sort as if their names ended in `/`.
 #[derive(Debug, Default)]
@@ -142,5 +145,28 @@ fn look_at(folder: &OwnedFd, names: &[u8], item: &ListedEntry) -> ItemFound {
         Ok(found) => ItemFound::Other(found),
         Err(Errno::NOENT) => ItemFound::Nothing,
         Err(err) => ItemFound::Failed(err),
+    }
+}
+
+/// The first bytes of a regular file in an open folder; `None` if it is no longer one.
+pub(super) fn read_in(folder: &OwnedFd, name: &[u8], most: u64) -> Result<Option<Vec<u8>>, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = match openat(
+        folder.as_fd(),
+        OsStr::from_bytes(name),
+        flags,
+        Mode::empty(),
+    ) {
+        Ok(file) => std::fs::File::from(file),
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
+        Err(err) => return Err(err),
+    };
+    if !matches!(PathState::of(&fstat(&file)?), PathState::File { .. }) {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    match file.take(most).read_to_end(&mut bytes) {
+        Ok(_) => Ok(Some(bytes)),
+        Err(err) => Err(Errno::from_io_error(&err).unwrap_or(Errno::IO)),
     }
 }

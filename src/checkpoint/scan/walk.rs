@@ -9,7 +9,7 @@ mod visit;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,7 @@ use super::super::snapshot::{LeftOut, LeftOutReason};
 use super::super::stat::Stat;
 use super::cache::StatCache;
 use super::content::PendingFile;
-use super::listing::{FolderListing, ItemFound, ListedEntry, order};
+use super::listing::{FolderListing, ItemFound, ListedEntry, order, read_in};
 use super::permission::FolderNotes;
 use super::tracked::{TrackedFile, TrackedFiles};
 use super::{Executable, Large, ScanOptions, Symlinks, TrustIndex};
@@ -295,8 +295,8 @@ impl ScanWalk<'_> {
             && self.rules.wants_file_of(path.as_bytes())
         {
             let file = path.join(b".gitignore");
-            let bytes =
-                read_in(fd, b".gitignore").map_err(|err| unreadable(file.as_bytes(), err))?;
+            let bytes = read_in(fd, b".gitignore", MAX_IGNORE_FILE)
+                .map_err(|err| unreadable(file.as_bytes(), err))?;
             read = bytes.map(|bytes| Arc::new(Patterns::parse(&bytes)));
         }
         visit.rules = self.rules.enter(&visit.rules, visit.prefix, read.as_ref());
@@ -589,29 +589,5 @@ fn unreadable(path: &[u8], err: Errno) -> CheckpointError {
     CheckpointError::Unreadable {
         path,
         source: err.into(),
-    }
-}
-
-/// The bytes of a regular file in an open folder; `None` if it is no longer one.
-fn read_in(folder: &OwnedFd, name: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
-    use std::io::Read;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match openat(
-        folder.as_fd(),
-        OsStr::from_bytes(name),
-        flags,
-        Mode::empty(),
-    ) {
-        Ok(file) => std::fs::File::from(file),
-        Err(Errno::NOENT | Errno::LOOP) => return Ok(None),
-        Err(err) => return Err(err),
-    };
-    if !matches!(PathState::of(&fstat(&file)?), PathState::File { .. }) {
-        return Ok(None);
-    }
-    let mut bytes = Vec::new();
-    match file.take(MAX_IGNORE_FILE).read_to_end(&mut bytes) {
-        Ok(_) => Ok(Some(bytes)),
-        Err(err) => Err(Errno::from_io_error(&err).unwrap_or(Errno::IO)),
     }
 }
