@@ -53,6 +53,14 @@ enum Reason {
     Stopped,
 }
 
+/// Whether a child may have ended that was not reaped; most news are of watched calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum ChildrenState {
+    #[default]
+    Known,
+    Unknown,
+}
+
 /// A supervisor with its work.
 struct Guard {
     seat: SupervisorSession,
@@ -72,8 +80,7 @@ struct Guard {
     is_deserted: bool,
     /// Whether everything is being killed: processes stopped for that are not reported.
     is_killing: bool,
-    /// Whether a child may have ended since the last look; most news are of watched calls.
-    may_reap: bool,
+    children: ChildrenState,
 }
 
 impl Guard {
@@ -129,7 +136,7 @@ impl Guard {
             is_alone: false,
             is_deserted: false,
             is_killing: false,
-            may_reap: true,
+            children: ChildrenState::Unknown,
         }))
     }
 
@@ -212,7 +219,7 @@ impl Guard {
             .timeout
             .and_then(|limit| started.checked_add(limit));
         loop {
-            if std::mem::take(&mut self.may_reap) {
+            if std::mem::take(&mut self.children) == ChildrenState::Unknown {
                 self.reap();
             }
             let is_due = deadline.is_some_and(|deadline| Instant::now() >= deadline);
@@ -292,7 +299,9 @@ impl Guard {
             incoming.take();
         }
         let mut news = News::None;
-        self.may_reap |= signals;
+        if signals {
+            self.children = ChildrenState::Unknown;
+        }
         while signals && let Ok(Some(signal)) = self.signals.read_signal() {
             if i32::try_from(signal.ssi_signo) != Ok(Caught::SIGCHLD as i32) {
                 news = News::Stop(Signal::TERM);
