@@ -93,6 +93,9 @@ pub enum Error {
     /// A checkpoint flag for a command that makes no checkpoint.
     #[error("`{0}` applies only to writes to the project")]
     NothingToCheckpoint(&'static str),
+    /// An option of `run` that the built-in directive does not have.
+    #[error("`git_checkpoint` does not take `{0}`")]
+    NotForCheckpoint(&'static str),
     /// No item to sign was given.
     #[error("no item to sign was given")]
     NothingToSign,
@@ -163,6 +166,7 @@ impl Explain for Error {
             | Self::OnlyHard
             | Self::NoRegistry
             | Self::NothingToCheckpoint(_)
+            | Self::NotForCheckpoint(_)
             | Self::NothingToSign => Code::Usage,
             Self::FilesInTheWay(_) => Code::FilesInTheWay,
             Self::Lookup(err) => err.code(),
@@ -195,6 +199,9 @@ impl Explain for Error {
             Self::NothingToCheckpoint(flag) => {
                 Some(format!("leave `{flag}` out: no checkpoint covers anything else").into())
             }
+            Self::NotForCheckpoint(_) => Some(
+                "leave it out: it commits what steps left uncommitted; `--dry-run` lists the files, `piton diff` shows them".into(),
+            ),
             Self::NoRegistry => {
                 Some("`--source local` is the project and `~/.ai/`; `all` adds built-in items".into())
             }
@@ -287,6 +294,7 @@ impl Error {
             | Self::OnlyHard
             | Self::NoRegistry
             | Self::NothingToCheckpoint(_)
+            | Self::NotForCheckpoint(_)
             | Self::NothingToSign
             | Self::FilesInTheWay(_)
             | Self::Lookup(_)

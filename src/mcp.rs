@@ -14,6 +14,7 @@ pub(crate) mod call;
 mod completions;
 mod consent;
 pub(crate) mod decision;
+pub mod dispatch;
 pub(crate) mod execute;
 pub(crate) mod failure;
 pub(crate) mod help;

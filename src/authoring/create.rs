@@ -8,8 +8,9 @@ mod destination;
 use std::fmt;
 
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::fields;
 use super::{
     CreateItem, FileAccess, Home, ItemAnswer, ItemEffect, ItemStepError, Verb, Write, shown,
 };
@@ -81,7 +82,7 @@ pub(super) fn create(
     let home = request.name.location;
     let (kind, fields) = wanted(ctx, store, request)?;
     let made = match &request.content {
-        None => skeleton::skeleton(kind, &fields)?,
+        None => with_fields(skeleton::skeleton(kind, &fields)?, &request.fields)?,
         Some(content) => written(kind, &fields, content),
     };
     let mut notes = destination::check(ctx, store, home, &fields.id, &made)?;
@@ -124,6 +125,30 @@ pub(super) fn create(
         writes: writes.collect(),
         answer: ItemAnswer::Create(Box::new(created)),
     })
+}
+
+/// Puts fields into the manifest or front matter of a skeleton. Settings are added to its own `config`.
+fn with_fields(mut made: Skeleton, given: &Map<String, Value>) -> Result<Skeleton, ItemStepError> {
+    let Some(file) = made.files.last_mut().filter(|_| !given.is_empty()) else {
+        return Ok(made);
+    };
+    let is_document = file
+        .path
+        .extension()
+        .is_some_and(|ending| ending == "yaml" || ending == "md");
+    let filled = is_document
+        .then(|| fields::filled(&file.path, &file.content, given))
+        .flatten();
+    match filled {
+        Some(text) => {
+            file.content = text;
+            Ok(made)
+        }
+        None => Err(Verb::Create.wrong(
+            "fields",
+            "need a manifest: give `layout: folder`, or the whole text as `content`",
+        )),
+    }
 }
 
 /// The item to create.

@@ -79,6 +79,13 @@ pub enum ItemStepError {
     /// The destination belongs to another item.
     #[error("`{}` holds another item, `{id}`", .path.display())]
     Another { path: PathBuf, id: ItemId },
+    /// The item exists, but not where it was searched.
+    #[error("{kind} `{id}` is not found there; it is in the {layer} layer")]
+    Elsewhere {
+        kind: ItemKind,
+        id: ItemId,
+        layer: Layer,
+    },
     /// No item of any kind has this id.
     #[error("there is no item `{id}`")]
     NoItem {
@@ -172,7 +179,9 @@ impl Explain for ItemStepError {
             Self::Wrong { .. } | Self::NotByField { .. } => Code::InvalidParameter,
             Self::NoRegistry => Code::NoRegistry,
             Self::Lookup(err) => err.code(),
-            Self::NothingMatches { .. } | Self::NoItem { .. } => Code::NotFound,
+            Self::NothingMatches { .. } | Self::NoItem { .. } | Self::Elsewhere { .. } => {
+                Code::NotFound
+            }
             Self::NotOfTheProject { .. } => Code::NotOfTheProject,
             Self::NotSignable { .. } => Code::NotStampable,
             Self::Migration(err) => err.code(),
@@ -223,6 +232,7 @@ impl Explain for ItemStepError {
             }
             Self::Exists { replaceable: false, path } => format!("rename or remove `{}` first", path.display()).into(),
             Self::Another { .. } => "move that one first; a copy has the same path as the original".into(),
+            Self::Elsewhere { layer, .. } => format!("give `source: {layer}`, or leave `source` out").into(),
             Self::NoItem { similar, .. } => match similar {
                 Some(id) => format!("did you mean `{id}`?").into(),
                 None => hint![HintCall::Search, " lists the items"],

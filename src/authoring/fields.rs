@@ -6,13 +6,16 @@
 //! damaged.
 
 use std::ops::Range;
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
 use super::ItemStepError;
 use crate::item::finding::{Findings, Strength};
+use crate::item::knowledge;
 use crate::item::node::Node;
 use crate::item::position::Position;
+use crate::item::source::SourceFile;
 use crate::item::store::{Item, ItemContent};
 use crate::item::yaml;
 
@@ -86,6 +89,37 @@ pub(super) fn changed(
     }
 }
 
+/// The text of a new document with these fields; a mapping `config` is merged into that of the document. `None` if the
+/// document has another layout than those of skeletons.
+pub(super) fn filled(file: &Path, text: &str, given: &Map<String, Value>) -> Option<String> {
+    let mut findings = Findings::new(file, Strength::Lenient);
+    if file.extension().is_some_and(|ending| ending == "md") {
+        let bytes = text.as_bytes().to_vec();
+        let source = SourceFile::decode(file, bytes, &mut findings)?;
+        let entry = knowledge::parse(&source, &mut findings)?;
+        return in_lines(text, &entry.fields, given);
+    }
+    let document = document(text)?;
+    let inner = document
+        .find("tool")
+        .filter(|inner| inner.entries().is_some());
+    let own = inner.unwrap_or(&document);
+    let mut updates = given.clone();
+    if let (Some(Value::Object(config)), Some(Value::Object(mut merged))) =
+        (given.get("config"), own.find("config").map(Node::to_json))
+    {
+        merged.extend(config.clone());
+        updates.insert("config".to_owned(), Value::Object(merged));
+    }
+    // Both declare the parameters.
+    for (name, other) in [("inputs", "parameters"), ("parameters", "inputs")] {
+        if given.contains_key(name) && own.find_entry(other).is_some() {
+            updates.insert(other.to_owned(), Value::Null);
+        }
+    }
+    in_lines(text, own, &updates)
+}
+
 /// A document with new values for some fields.
 fn wanted(mut document: Value, updates: &Map<String, Value>) -> Value {
     if let Value::Object(fields) = &mut document {
@@ -100,18 +134,14 @@ fn wanted(mut document: Value, updates: &Map<String, Value>) -> Value {
 }
 
 fn document(text: &str) -> Option<Node> {
-    let mut findings = Findings::new(std::path::Path::new("document"), Strength::Lenient);
+    let mut findings = Findings::new(Path::new("document"), Strength::Lenient);
     yaml::parse(text, Position::START, &mut findings).filter(|node| node.entries().is_some())
 }
 
 fn front_matter(item: &Item, text: &str) -> Option<Value> {
     let mut findings = Findings::new(&item.file, Strength::Lenient);
-    let source = crate::item::source::SourceFile::decode(
-        &item.file,
-        text.as_bytes().to_vec(),
-        &mut findings,
-    )?;
-    crate::item::knowledge::parse(&source, &mut findings).map(|entry| entry.fields.to_json())
+    let source = SourceFile::decode(&item.file, text.as_bytes().to_vec(), &mut findings)?;
+    knowledge::parse(&source, &mut findings).map(|entry| entry.fields.to_json())
 }
 
 /// Changes fields that each begin a line; `None` if they do not.

@@ -197,13 +197,11 @@ pub(super) fn find<'s>(
     }
     match (found.as_slice(), elsewhere, failure) {
         ([item], ..) => Ok(item),
-        ([], Some(item), _) => {
-            let reason = format!(
-                "leaves `{}` out, which comes from the {} layer",
-                item.id, item.layer
-            );
-            Err(verb.wrong("source", reason))
-        }
+        ([], Some(item), _) => Err(ItemStepError::Elsewhere {
+            kind: item.kind(),
+            id: item.id.clone(),
+            layer: item.layer,
+        }),
         ([], None, Some(LookupError::NotFound { id, similar, .. })) if kind.is_none() => {
             Err(ItemStepError::NoItem { id, similar })
         }

@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::item::search::{Query, SearchOrder, SearchScope};
 use crate::item::skeleton::SkeletonLayout;
 use crate::item::store::{ItemKind, Layer};
+use crate::item::tool::KEYS;
 use crate::item::wording::{nearest, shown};
 
 impl ItemCommand {
@@ -168,14 +169,20 @@ impl GivenParameters<'_> {
     }
 
     fn create(&self) -> Result<CreateItem, ItemStepError> {
+        let tool_type = self.field("tool_type")?;
+        let executor = match self.field("executor")? {
+            None => self.field("executor_id")?,
+            executor => executor,
+        };
         Ok(CreateItem {
             name: ItemName {
                 category: self.field("category")?,
                 ..self.name()?
             },
-            tool_type: self.field("tool_type")?,
+            fields: self.more_fields(tool_type.as_deref())?,
+            tool_type,
             description: self.field("description")?,
-            executor: self.field("executor")?,
+            executor,
             layout: match self.field("layout")?.as_deref() {
                 None => None,
                 Some("file") => Some(SkeletonLayout::File),
@@ -258,6 +265,49 @@ impl GivenParameters<'_> {
             (None, Some(fields)) => self.text_of(name, fields.get(name)),
             (text, _) => Ok(text),
         }
+    }
+
+    /// The object `fields` without those that have a parameter of their own. Unknown ones are refused by name.
+    fn more_fields(&self, tool_type: Option<&str>) -> Result<Map<String, Value>, ItemStepError> {
+        const OWN: [&str; 6] = [
+            "tool_type",
+            "category",
+            "description",
+            "executor",
+            "executor_id",
+            "layout",
+        ];
+        let mut fields = self.object("fields")?.cloned().unwrap_or_default();
+        fields.retain(|name, value| !OWN.contains(&name.as_str()) && !value.is_null());
+        let kind = match (self.kind()?, tool_type) {
+            (Some(ItemKind::Directive), _) | (_, Some("directive")) => ItemKind::Directive,
+            (Some(ItemKind::Knowledge), _) | (_, Some("knowledge")) => ItemKind::Knowledge,
+            _ => ItemKind::Tool,
+        };
+        for name in fields.keys() {
+            let is_known = match kind {
+                ItemKind::Tool => KEYS.contains(&name.as_str()) && name != "tool_id",
+                ItemKind::Knowledge => name != "id",
+                ItemKind::Directive => false,
+            };
+            if !is_known {
+                let name = format!("fields.{}", shown(name));
+                let reason = format!(
+                    "is not a field that a new {kind} can get; `content` takes the whole text"
+                );
+                return Err(self.wrong(&name, reason));
+            }
+        }
+        if let Some(name) = fields.keys().next()
+            && self.content()?.is_some()
+        {
+            let name = format!("fields.{}", shown(name));
+            return Err(self.wrong(
+                &name,
+                "cannot be given together with `content`: write it there",
+            ));
+        }
+        Ok(fields)
     }
 
     fn object(&self, name: &str) -> Result<Option<&Map<String, Value>>, ItemStepError> {

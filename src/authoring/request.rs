@@ -77,6 +77,9 @@ pub struct CreateItem {
     pub layout: Option<SkeletonLayout>,
     /// The text of its file; a skeleton when not given.
     pub content: Option<String>,
+    /// Other fields of its manifest or front matter, in place of those of the skeleton.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub fields: Map<String, Value>,
 }
 
 #[derive(Clone, Debug, Serialize)]

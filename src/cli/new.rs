@@ -133,6 +133,7 @@ pub(super) fn run(
             _ => None,
         }),
         content: None,
+        fields: serde_json::Map::new(),
     }));
     if item.to != Home::Project {
         item.writing.refuse_checkpoint()?;

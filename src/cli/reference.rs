@@ -14,6 +14,8 @@ use super::help::examples_of;
 use super::{CliArguments, Ui};
 use crate::config::SettingKey;
 use crate::error::{Error, ExitStatus};
+use crate::item::source::{MAX_TEXT, read_bytes};
+use crate::mcp::dispatch;
 
 /// Write the generated reference pages.
 #[derive(Debug, clap::Args)]
@@ -28,6 +30,12 @@ pub(super) struct ReferenceArguments {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }
+
+/// The page for agents, in the folder where the command runs.
+const AGENTS: &str = "AGENTS.md";
+const BEGIN: &str =
+    "<!-- dispatch: made by `./scripts/reference`; a test compares it with the program -->";
+const END: &str = "<!-- end of dispatch -->";
 
 const NOTE: &str = "<!-- Made by `./scripts/reference`; a test compares it with the program. -->";
 
@@ -46,7 +54,24 @@ pub(super) fn run(
         fs::write(&file, text).map_err(|source| Error::Write { file, source })?;
         ui.line(name)?;
     }
+    let page = cwd.join(AGENTS);
+    if let Ok(bytes) = read_bytes(&page, MAX_TEXT)
+        && let Some(text) = with_dispatch(&String::from_utf8_lossy(&bytes))
+    {
+        fs::write(&page, text).map_err(|source| Error::Write { file: page, source })?;
+        ui.line(AGENTS)?;
+    }
     Ok(ExitStatus::Success)
+}
+
+/// The page for agents with the table between its marks; `None` if it has none.
+fn with_dispatch(text: &str) -> Option<String> {
+    let (before, rest) = text.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!(
+        "{before}{BEGIN}\n{}{END}{after}",
+        dispatch::table()
+    ))
 }
 
 fn commands() -> String {

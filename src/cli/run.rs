@@ -3,11 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::drive::{self, Driver};
 use super::exec::parse_mode;
 use super::plan;
+use super::render::{self, files};
 use super::tool::read_values;
-use super::ui::Ui;
+use super::ui::{Format, Ui};
+use crate::checkpoint::remainder::EditsSince;
 use crate::checkpoint::secret::redacted;
 use crate::config::AgentCommand;
 use crate::context::Context;
@@ -16,10 +20,12 @@ use crate::item::directive::CheckpointMode;
 use crate::item::params::ParameterText;
 use crate::item::tool::Isolation;
 use crate::journal::RunId;
-use crate::run::directive::pin::RunOptions;
+use crate::run::checkpoint::{self, CheckpointRequest, CommitSelection};
+use crate::run::directive::pin::{self, RunOptions};
 use crate::run::directive::preview;
 use crate::run::directive::{DirectiveRequest, PreparedRun, Run, RunInput, Worker};
 use crate::run::linked_worktree::{self, CommittedState};
+use crate::run::session::RunRequest;
 
 /// Run a directive
 ///
@@ -90,6 +96,9 @@ pub(super) fn run(
     ctx: &Context,
     ui: &mut Ui,
 ) -> Result<ExitStatus, Error> {
+    if pin::is_git_checkpoint(&arguments.id) {
+        return run_git_checkpoint(arguments, ctx, ui);
+    }
     let request = request(arguments, ctx)?;
     if arguments.worktree && !arguments.dry_run {
         return run_apart(request, ctx, ui);
@@ -116,6 +125,61 @@ pub(super) fn run(
         driver.warn("checkpoints are disabled: what the steps change cannot be undone");
     }
     drive::to_the_end(&driver, run, RunInput::Go)
+}
+
+/// Runs the directive that piton implements itself: commits the uncommitted changes of steps.
+fn run_git_checkpoint(
+    arguments: &RunArguments,
+    ctx: &Context,
+    ui: &mut Ui,
+) -> Result<ExitStatus, Error> {
+    for (is_given, flag) in [
+        (arguments.checkpoint.is_some(), "--checkpoint"),
+        (arguments.ask, "--ask"),
+        (arguments.worktree, "--worktree"),
+        (arguments.agent_cmd.is_some(), "--agent-cmd"),
+    ] {
+        if is_given {
+            return Err(Error::NotForCheckpoint(flag));
+        }
+    }
+    let given = request(arguments, ctx)?;
+    let inputs = pin::git_checkpoint_inputs(given.inputs, &given.texts)?;
+    let input = |name: &str| inputs.get(name).and_then(Value::as_str);
+    if arguments.dry_run {
+        let changes = checkpoint::preview(ctx)?;
+        if ui.format() == Format::Json {
+            let paths: Vec<_> = changes.iter().map(|change| &change.path).collect();
+            ui.json(&json!({"dry_run": true, "files": paths}))?;
+        } else {
+            for change in &changes {
+                ui.line(&change.path.to_string())?;
+            }
+            ui.note(&format!(
+                "nothing was changed; it would commit {}",
+                files(changes.len() as u64)
+            ));
+        }
+        return Ok(ExitStatus::Success);
+    }
+    let request = CheckpointRequest {
+        selection: CommitSelection::Recorded,
+        operation: redacted(input("operation").unwrap_or_default()),
+        message: given.options.message,
+        directive: input("caller_directive").map(redacted),
+        edits: EditsSince::LeaveOut,
+        within: None,
+    };
+    let run = RunRequest {
+        name: "git_checkpoint".to_owned(),
+        command: given.command,
+        mode: CheckpointMode::Auto,
+        lock_timeout: given.lock_timeout,
+        directive: None,
+    };
+    let (_, summary) =
+        checkpoint::git_checkpoint(ctx, &request, &run, &mut |event| render::event(ui, event))?;
+    Ok(render::end(ui, &summary))
 }
 
 /// Runs a directive in its own worktree, which stays until `piton finish`.

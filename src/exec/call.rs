@@ -27,8 +27,9 @@ pub use result::{ReadResult, raised, read_result, read_value};
 pub(super) use result::{exact, returned};
 
 use super::interrupt::Interrupts;
-use super::invocation::{Action, Invocation, Process, Python};
+use super::invocation::{Action, Invocation, Process, Python, ScriptFile};
 use super::isolation::Confinement;
+use super::node::{self, NodePackages, NodeRequest};
 use super::private_folder::{PrivateFolder, PrivateUse};
 use super::python::bootstrap::{ScriptEntry, ScriptRun};
 use super::python::venv::{self, VenvRequest};
@@ -66,6 +67,13 @@ pub struct Machine {
     pub confinement: Option<Confinement>,
 }
 
+impl Machine {
+    /// The project, the folder where piton was started, and the user's home.
+    fn folders(&self) -> [Option<&Path>; 3] {
+        [Some(&self.root), Some(&self.cwd), self.home.as_deref()]
+    }
+}
+
 /// Which files may run on behalf of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -84,6 +92,8 @@ pub struct CallTimeouts {
     pub installer: Duration,
     /// For a parser of the project or user.
     pub parser: Duration,
+    /// For the check whether a program is installed.
+    pub check: Duration,
 }
 
 impl Default for CallTimeouts {
@@ -91,6 +101,7 @@ impl Default for CallTimeouts {
         Self {
             installer: Duration::from_mins(10),
             parser: Duration::from_secs(30),
+            check: Duration::from_secs(30),
         }
     }
 }
@@ -149,11 +160,21 @@ impl Starter<'_> {
 /// Whether a parser of the project or user reads the result. It is one more program that runs for
 /// the tool.
 pub fn runs_parser(invocation: &Invocation, machine: &Machine) -> bool {
-    invocation
-        .outputs
-        .parser
-        .as_deref()
-        .is_some_and(|name| super::parser::is_custom(name, machine))
+    invocation.outputs.parser.as_deref().is_some_and(|name| {
+        super::parser::is_custom(name, parser_folders(invocation, machine.folders()))
+    })
+}
+
+/// Where the parsers of a call are searched: the project, the working folder of the tool, and the user's home.
+fn parser_folders<'f>(
+    invocation: &'f Invocation,
+    [root, cwd, home]: [Option<&'f Path>; 3],
+) -> [Option<&'f Path>; 3] {
+    let own = invocation.action.program();
+    let own = own
+        .map(|process| process.folder.as_path())
+        .filter(|folder| Some(*folder) != root);
+    [root, own.or(cwd), home]
 }
 
 /// Whether a call starts processes besides the tool: a parser in one of these folders, or an installer
@@ -164,7 +185,11 @@ pub fn has_helpers(invocation: &Invocation, folders: [Option<&Path>; 3]) -> bool
         .and_then(|process| process.python.as_ref())
         .is_some_and(|python| python.venv || !python.dependencies.is_empty());
     let parser = invocation.outputs.parser.as_deref();
-    has_installer || parser.is_some_and(|name| super::parser::file_of(name, folders).is_some())
+    let folders = parser_folders(invocation, folders);
+    let has_packages = process.is_some_and(|process| !process.node_packages.is_empty());
+    has_installer
+        || has_packages
+        || parser.is_some_and(|name| super::parser::file_of(name, folders).is_some())
 }
 
 /// Files that run for a tool but are not part of it: library modules, and a parser in one of these
@@ -182,7 +207,7 @@ pub fn borrowed_files(invocation: &Invocation, folders: [Option<&Path>; 3]) -> V
         .outputs
         .parser
         .as_deref()
-        .and_then(|name| super::parser::file_of(name, folders));
+        .and_then(|name| super::parser::file_of(name, parser_folders(invocation, folders)));
     modules
         .chain(parser)
         .chain(container::borrowed_files(invocation))
@@ -240,28 +265,37 @@ pub fn prepare(
         &environment,
         &process.folder,
     )?;
+    let starter = &mut Starter {
+        supervisor,
+        interrupts,
+    };
+    check_installed(
+        invocation,
+        process,
+        machine,
+        starter,
+        &environment,
+        confinement.as_ref(),
+    )?;
     if let Some(python) = process
         .python
         .as_ref()
         .filter(|it| it.venv || !it.dependencies.is_empty())
     {
         let wanted = VenvRequest {
-            tool: invocation.chain.first().map_or("", |link| link.id.as_str()),
+            tool: invocation.id(),
             python: &program,
             dependencies: &python.dependencies,
         };
-        let venv = venv::ensure(
-            wanted,
-            machine,
-            &mut Starter {
-                supervisor,
-                interrupts,
-            },
-            tell,
-        )?;
+        let venv = venv::ensure(wanted, machine, starter, tell)?;
         venv.enter(&mut environment);
         program = venv.python();
         confinement = confinement.map(|it| it.and_visible(&venv.folder));
+    }
+    let packages = install_packages(invocation, process, machine, starter, tell)?;
+    if let Some(packages) = &packages {
+        packages.enter(&mut environment);
+        confinement = confinement.map(|it| it.and_visible(&packages.folder));
     }
     if confinement.as_ref().is_some_and(|it| it.hides(&program)) {
         return Err(SubprocessError::Hidden(program).into());
@@ -277,7 +311,13 @@ pub fn prepare(
         confinement,
         ..Work::default()
     };
-    let copy = add_arguments(&mut work, invocation, process, source.as_deref(), machine)?;
+    let copy = add_arguments(
+        &mut work,
+        invocation,
+        process,
+        (source.as_deref(), packages.as_ref()),
+        machine,
+    )?;
     Ok(PreparedCall {
         work,
         home,
@@ -290,7 +330,7 @@ fn add_arguments(
     work: &mut Work,
     invocation: &Invocation,
     process: &Process,
-    source: Option<&[u8]>,
+    (source, packages): (Option<&[u8]>, Option<&NodePackages>),
     machine: &Machine,
 ) -> Result<Option<PrivateFolder>, CallError> {
     let script = process.script.as_ref().zip(source);
@@ -301,11 +341,7 @@ fn add_arguments(
             Ok(None)
         }
         (_, script) => {
-            let words = process
-                .arguments
-                .iter()
-                .map(|text| text.value.clone().into())
-                .collect();
+            let words = words(process, script, packages);
             let judged = match script {
                 Some(script) => judged::bind(&work.program, words, script, machine)?,
                 None => JudgedScript {
@@ -321,6 +357,83 @@ fn add_arguments(
             Ok(judged.copy)
         }
     }
+}
+
+/// The arguments of a process, with the options with which a module of Node.js finds its packages.
+fn words(
+    process: &Process,
+    script: Option<(&ScriptFile, &[u8])>,
+    packages: Option<&NodePackages>,
+) -> Vec<OsString> {
+    let mut words: Vec<OsString> = process
+        .arguments
+        .iter()
+        .map(|text| text.value.clone().into())
+        .collect();
+    if let (Some(packages), Some((script, source))) = (packages, script)
+        && let Some(at) = words.iter().position(|word| *word == script.path)
+        && !judged::is_common_js(&script.path, source, words.get(..at).unwrap_or_default())
+    {
+        words.splice(at..at, packages.options());
+    }
+    words
+}
+
+/// Installs the packages of a script of Node.js.
+fn install_packages(
+    invocation: &Invocation,
+    process: &Process,
+    machine: &Machine,
+    starter: &mut Starter<'_>,
+    tell: &mut dyn FnMut(CallProgress<'_>),
+) -> Result<Option<NodePackages>, CallError> {
+    let Some(script) = process
+        .script
+        .as_ref()
+        .filter(|_| !process.node_packages.is_empty())
+    else {
+        return Ok(None);
+    };
+    let wanted = NodeRequest {
+        tool: invocation.id(),
+        beside: script.path.parent().unwrap_or(&process.folder),
+        dependencies: &process.node_packages,
+    };
+    node::ensure(wanted, machine, starter, tell).map(Some)
+}
+
+/// Refuses a tool whose `install_check` fails.
+fn check_installed(
+    invocation: &Invocation,
+    process: &Process,
+    machine: &Machine,
+    starter: &mut Starter<'_>,
+    environment: &BTreeMap<OsString, OsString>,
+    confinement: Option<&Confinement>,
+) -> Result<(), CallError> {
+    let Some(check) = &process.install_check else {
+        return Ok(());
+    };
+    let ended = starter.run(&Work {
+        program: find("sh".as_ref(), environment, &process.folder)?,
+        argv: ["sh", "-c", check].map(OsString::from).to_vec(),
+        folder: process.folder.clone(),
+        environment: environment.clone(),
+        timeout: Some(machine.patience.check),
+        confinement: confinement.cloned(),
+        ..Work::default()
+    })?;
+    if ended.interrupted {
+        return Err(CallError::Interrupted);
+    }
+    if ended.exit_code == Some(0) {
+        return Ok(());
+    }
+    Err(CallError::NotInstalled {
+        tool: invocation.id().to_owned(),
+        check: check.clone(),
+        guide: process.install_guide.clone(),
+    })
 }
 
 fn process_environment(process: &Process, machine: &Machine) -> BTreeMap<OsString, OsString> {
@@ -402,7 +515,11 @@ fn call_python(
         ),
         None => (&[][..], words.as_slice()),
     };
-    let parameters = Value::Object(invocation.parameters.clone());
+    let parameters = if python.reads_options {
+        Value::Object(serde_json::Map::new())
+    } else {
+        Value::Object(invocation.parameters.clone())
+    };
     let entry = if python.calls_main {
         ScriptEntry::Main(&parameters)
     } else {

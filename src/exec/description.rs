@@ -13,6 +13,7 @@ use crate::item::store::{Item, ItemStore, Layer};
 use crate::item::tool::{
     Isolation, LoadedTool, Origin, Parameter, Spelling, ToolKind, ToolManifest,
 };
+use crate::item::validate::tool_root;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct ToolDescription {
@@ -25,6 +26,9 @@ pub struct ToolDescription {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_error: Option<String>,
     pub spelling: Spelling,
+    /// The schema version of a tool with a `tool:` root, as stated or detected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema_version: Option<&'static str>,
     pub source: Layer,
     #[serde(serialize_with = "serialize_path")]
     pub path: PathBuf,
@@ -64,6 +68,7 @@ impl ToolDescription {
             chain,
             chain_error,
             spelling: tool.spelling,
+            schema_version: tool_root::schema_version(tool),
             source: item.layer,
             path: item.file.clone(),
             signature: item.integrity.clone(),

@@ -184,6 +184,9 @@ pub struct Process {
     pub script: Option<ScriptFile>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub python: Option<Python>,
+    /// The packages that a script of Node.js needs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub node_packages: Vec<String>,
     pub limits: ResourceLimits,
     /// A command that succeeds if the program is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,6 +208,8 @@ pub struct ScriptFile {
 pub struct Python {
     /// Whether `main(**parameters)` is called; otherwise the script gets arguments.
     pub calls_main: bool,
+    /// Whether `main` has no parameters and reads options from its command line.
+    pub reads_options: bool,
     pub venv: bool,
     pub dependencies: Vec<String>,
     /// The modules of `.ai/tools/lib/` that it may import, with their files.
@@ -429,6 +434,7 @@ impl Process {
                 &format!("{} (sha256 {})", script.path.display(), script.sha256),
             );
         }
+        rows.add_list("action.node_packages", &self.node_packages);
         if let Some(python) = &self.python {
             rows.add("action.python.calls_main", &python.calls_main.to_string());
             rows.add("action.python.venv", &python.venv.to_string());

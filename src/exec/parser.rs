@@ -22,11 +22,13 @@ pub(super) struct ParserEnvironment<'s> {
     pub(super) machine: &'s Machine,
     /// The variables of the tool; a parser gets only those without secrets.
     pub(super) environment: &'s BTreeMap<String, MaskedText>,
+    /// Where its file is searched.
+    pub(super) folders: [Option<&'s Path>; 3],
 }
 
 /// Whether a name means a parser of the project or user.
-pub(super) fn is_custom(name: &str, machine: &Machine) -> bool {
-    !matches!(custom::find(name, machine), Ok(None))
+pub(super) fn is_custom(name: &str, folders: [Option<&Path>; 3]) -> bool {
+    !matches!(custom::find_in(name, folders), Ok(None))
 }
 
 /// The file of a custom parser, searched in these folders.
@@ -45,7 +47,7 @@ pub(super) fn parse(
         parser: name.to_owned(),
         reason,
     };
-    if let Some(file) = custom::find(name, source.machine).map_err(failed)? {
+    if let Some(file) = custom::find_in(name, source.folders).map_err(failed)? {
         return custom::run(name, &file, content, source, starter);
     }
     let parsed = builtin::parse(name, content).unwrap_or_else(|| {

@@ -6,5 +6,3 @@
 
 pub(super) mod bootstrap;
 pub(super) mod venv;
-
-pub use venv::{remove_unused, unused};

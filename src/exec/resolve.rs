@@ -33,12 +33,13 @@ use super::invocation::{Action, ChainLink, Invocation};
 use super::parameters;
 use super::toolchain::{self, CallCache};
 use crate::context::Context;
+use crate::item::finding::Finding;
 use crate::item::signature::{self, Integrity};
 use crate::item::store::{Item, ItemStore, Roots};
 use crate::item::tool::{
-    DeclaredCache, Isolation, LoadedTool, Origin, Requires, Spelling, ToolKind,
+    DeclaredCache, Isolation, LoadedTool, Origin, Requires, Spelling, ToolKind, ToolManifest,
 };
-use crate::item::validate::place_of;
+use crate::item::validate::{self, place_of};
 
 pub(crate) use environment::{is_always_given, is_public};
 pub use error::ResolveError;
@@ -55,6 +56,30 @@ pub struct CallRequest {
     pub command: Option<String>,
     /// JSON values, not yet checked.
     pub parameters: Map<String, Value>,
+}
+
+impl CallRequest {
+    /// Takes the command of a tool that has several from the parameter `command`, where callers can give only parameters. A
+    /// tool's own parameter of that name stays one.
+    pub fn take_command(&mut self, manifest: &ToolManifest) {
+        let has_commands = matches!(
+            manifest.kind,
+            ToolKind::McpServer | ToolKind::Cli | ToolKind::Local | ToolKind::Meta
+        ) || !manifest.commands.is_empty();
+        let Some(Value::String(command)) = self.parameters.get("command") else {
+            return;
+        };
+        let command = command.clone();
+        let is_declared = manifest.parameters.iter().any(|it| it.name == "command");
+        let is_known = manifest.commands.contains(&command);
+        if self.command.is_some() || !has_commands || (is_declared && !is_known) {
+            return;
+        }
+        if !is_declared {
+            self.parameters.remove("command");
+        }
+        self.command = Some(command);
+    }
 }
 
 /// What a call may use from the caller.
@@ -165,6 +190,9 @@ pub fn resolve_call(
     for item in &items {
         check_stamp(item, roots)?;
     }
+    for item in &items {
+        refuse_invalid(item, &item.errors)?;
+    }
     let target = target(tool, &chain, roots)?;
     check_command(tool, call)?;
 
@@ -199,6 +227,10 @@ pub fn resolve_call(
     };
     let resolved = resolve(&context, wanted_timeout, &mut origins)?;
     check_script(item, tool, &resolved.action, roots)?;
+    // The errors of resolving a setting are more exact than the rules about it.
+    for item in &items {
+        refuse_invalid(item, &validate::errors_of_tool(item, store))?;
+    }
 
     let manifest = &tool.manifest;
     let (mut isolation, isolation_asked) = isolation(tool, roots, &mut origins);
@@ -260,6 +292,17 @@ fn describe(tool: &LoadedTool, path: &str, roots: &Roots) -> String {
         origin.file.display(),
         origin.line
     )
+}
+
+/// Refuses an invalid item: a field that it means to bound itself by may be the wrong one.
+fn refuse_invalid(item: &Item, errors: &[Finding]) -> Result<(), ResolveError> {
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ResolveError::Invalid {
+        id: item.id.clone(),
+        findings: errors.to_vec(),
+    })
 }
 
 /// Refuses a script that was swapped after the stamp of its tool was checked.
@@ -341,8 +384,15 @@ fn target(
     }
     match chain.executors.last() {
         Some(primitive) if primitive.id.as_str() == "subprocess" => Ok(ChainTarget::Process),
-        // The remaining primitive is `http_client`, which the container runtime uses.
-        Some(_) => Ok(ChainTarget::Container),
+        // The remaining primitive is `http_client`: for containers, or for a runtime at a URL.
+        Some(_)
+            if chain
+                .runtime()
+                .is_some_and(|it| it.id.as_str() == "docker_runtime") =>
+        {
+            Ok(ChainTarget::Container)
+        }
+        Some(_) => Ok(ChainTarget::Http),
         None if tool.spelling == Spelling::ToolRoot && manifest.kind == ToolKind::Cli => {
             nothing("cli_specific", "`cli_specific: {executable: NAME}`")
         }

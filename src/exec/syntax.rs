@@ -184,6 +184,18 @@ impl ScriptLanguage {
         }
     }
 
+    /// The language that an interpreter runs.
+    pub fn of_program(program: &Path) -> Option<Self> {
+        let name = program.file_name().and_then(OsStr::to_str)?;
+        let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        match bare {
+            "python" | "pypy" => Some(Self::Python),
+            "bash" | "sh" | "dash" | "ksh" | "mksh" | "zsh" => Some(Self::Bash),
+            "node" | "nodejs" => Some(Self::JavaScript),
+            _ => None,
+        }
+    }
+
     /// The language of a file, by its extension.
     pub fn of_file(path: &Path) -> Option<Self> {
         match path.extension().and_then(OsStr::to_str)? {

@@ -463,6 +463,17 @@ impl Extractor {
         &self.file
     }
 
+    /// Whether a rule reads the settings beside a script.
+    pub fn reads_settings(&self) -> bool {
+        self.rules.iter().any(|rule| {
+            matches!(
+                &rule.method,
+                Some(ExtractMethod::First(search) | ExtractMethod::All(search))
+                    if search.subject == Subject::Config
+            )
+        })
+    }
+
     /// Whether the rules apply to scripts with this extension.
     pub fn claims(&self, ending: &str) -> bool {
         self.extensions.is_empty() || self.names(ending)

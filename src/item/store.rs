@@ -79,6 +79,8 @@ pub struct Item {
     pub file: PathBuf,
     pub integrity: Integrity,
     pub content: ItemContent,
+    /// The errors in its files: it cannot run with them.
+    pub errors: Vec<Finding>,
     /// Whether it ranks below others of its layer, like legacy scripts.
     pub(crate) legacy_root: bool,
     /// Whether it has its own id; an item without can be validated, but not found.

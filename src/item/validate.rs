@@ -12,12 +12,12 @@ pub mod tool_root;
 
 use std::path::{Path, PathBuf};
 
-use super::finding::{Finding, Findings, Severity};
+use super::finding::{Finding, Findings, Severity, Strength};
 use super::node::Node;
 use super::position::Position;
 use super::signature::{Integrity, UNSTAMPED_FOLDERS};
-use super::store::{Item, ItemContent, ItemStore};
-use super::tool::LoadedTool;
+use super::store::{Item, ItemContent, ItemKind, ItemStore};
+use super::tool::{LoadedTool, ToolKind};
 use super::wording::shown;
 use crate::problem::{Code, HintCall, hint};
 
@@ -56,11 +56,28 @@ pub fn check(item: &Item, store: &ItemStore, unsigned: Unsigned, findings: &mut 
             tool::check(tool, store.roots().project.as_deref(), findings);
             tool_root::check(tool, findings);
             tool_root::check_aggregates(tool, store, findings);
+            servers(tool, store, findings);
         }
         ItemContent::Directive(directive) => directive::check(directive, store, findings),
         ItemContent::Knowledge(entry) => knowledge::check(entry, findings),
     }
     integrity(item, unsigned, findings);
+}
+
+/// The errors because of which a tool does not run: those in its files, and those against the rules of its kind. Its stamp
+/// and its executors are judged apart.
+pub fn errors_of_tool(item: &Item, store: &ItemStore) -> Vec<Finding> {
+    let mut findings = Findings::new(&store.roots().display(&item.file), Strength::Lenient);
+    if let Some(tool) = item.as_tool() {
+        tool::check(tool, store.roots().project.as_deref(), &mut findings);
+        tool_root::check(tool, &mut findings);
+        tool_root::check_aggregates(tool, store, &mut findings);
+    }
+    let broken = findings
+        .into_vec()
+        .into_iter()
+        .filter(|found| found.severity == Severity::Error);
+    item.errors.iter().cloned().chain(broken).collect()
 }
 
 /// The entrypoint of a tool, if it has one that can be read.
@@ -87,7 +104,7 @@ pub fn uncovered_script(item: &Item) -> Option<PathBuf> {
 
 /// The entrypoint of a tool, or what is wrong with it.
 pub fn find_entrypoint(tool: &LoadedTool) -> Result<Option<PathBuf>, Box<Finding>> {
-    let mut findings = Findings::new(&tool.file, super::finding::Strength::Lenient);
+    let mut findings = Findings::new(&tool.file, Strength::Lenient);
     let found = tool::entrypoint::find_entrypoint(tool, &mut findings);
     match findings.into_vec().pop() {
         Some(finding) if found.is_none() => Err(Box::new(finding)),
@@ -120,6 +137,32 @@ fn required(tool: &LoadedTool, path: &str, message: &str, findings: &mut Finding
             message,
         )
         .suggest(format!("add `{path}`"));
+}
+
+/// Checks that the required MCP servers exist.
+fn servers(tool: &LoadedTool, store: &ItemStore, findings: &mut Findings) {
+    for (at, id) in tool.manifest.requires.mcp.iter().enumerate() {
+        if is_server(store, id) {
+            continue;
+        }
+        let path = format!("requires.mcp[{at}]");
+        let message = format!("there is no MCP server `{}`", shown(id));
+        findings
+            .add(
+                Code::UnknownItem,
+                place_of(&tool.node, &path),
+                path,
+                message,
+            )
+            .suggest("name a tool of type `mcp_server`");
+    }
+}
+
+/// Whether an id is that of an MCP server.
+pub fn is_server(store: &ItemStore, id: &str) -> bool {
+    let item = store.find(ItemKind::Tool, id).ok();
+    item.and_then(Item::as_tool)
+        .is_some_and(|tool| tool.manifest.kind == ToolKind::McpServer)
 }
 
 fn category(item: &Item, findings: &mut Findings) {

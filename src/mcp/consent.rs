@@ -95,7 +95,8 @@ pub(super) async fn obtain(
         let is_allowed = if answered.is_some() {
             decision::consent_of(caller.answered.take().as_ref())
         } else {
-            match decision::ask_consent(projects, &caller, &text, &subject).await? {
+            let asked = (text.as_str(), ["Allow it to run", "Do not run it"]);
+            match decision::ask_consent(projects, &caller, asked, &subject).await? {
                 Asked::Reply(question) => return Ok(Obtained::Asked(CallReply::Asked(question))),
                 Asked::Answer(is_allowed) => is_allowed,
             }

@@ -126,17 +126,15 @@ pub(crate) enum Asked {
     Answer(bool),
 }
 
-/// Asks whether a person allows something. Without an answer, they do not.
+/// Asks whether a person allows something; `titles` are those of yes and no. Without an answer, they do not.
 pub(crate) async fn ask_consent(
     projects: &Projects,
     caller: &Caller,
-    text: &str,
+    (text, titles): (&str, [&str; 2]),
     subject: &impl Serialize,
 ) -> Result<Asked, ToolFailure> {
-    let schema = schema_of(
-        &[("allow", "Allow it to run"), ("refuse", "Do not run it")],
-        None,
-    )?;
+    let [yes, no] = titles;
+    let schema = schema_of(&[("allow", yes), ("refuse", no)], None)?;
     Ok(
         match elicit(projects, caller, text, schema, subject).await? {
             Elicited::Reply(asked) => Asked::Reply(asked),

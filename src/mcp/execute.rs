@@ -49,6 +49,9 @@ pub(crate) async fn answer(
 ) -> Result<CallReply, ToolFailure> {
     let kind = arguments.kind()?;
     let action = arguments.text("action")?.unwrap_or("run").to_owned();
+    if let Err(failure) = require_directive(&arguments, &action, kind) {
+        return Err(failure.about(kind).of_call(&action));
+    }
     let replied = match (action.as_str(), kind) {
         ("run", ItemKind::Tool | ItemKind::Directive) => {
             run_item(projects, arguments, kind, caller).await
@@ -66,6 +69,34 @@ pub(crate) async fn answer(
         _ => Err(unknown(&action)),
     };
     replied.map_err(|failure| failure.about(kind).of_call(&action))
+}
+
+/// Refuses arguments that only the run of a directive has: ignoring one would do more than was asked for.
+fn require_directive(
+    arguments: &CallArguments,
+    action: &str,
+    kind: ItemKind,
+) -> Result<(), ToolFailure> {
+    if action == "run" && kind == ItemKind::Directive {
+        return Ok(());
+    }
+    for (name, instead) in [
+        (
+            "ask",
+            "call the tool with `checkpoint: \"explicit\"`, then the directive `git_checkpoint` with `ask: true`: the person \
+             sees the changes before they are committed",
+        ),
+        (
+            "atomic",
+            "leave it out; `checkpoint: \"auto\"` rolls back a tool that fails",
+        ),
+    ] {
+        if arguments.flag(name)? {
+            let message = format!("`{name}` is only for runs of directives");
+            return Err(ToolFailure::argument(message).with_suggestion(instead));
+        }
+    }
+    Ok(())
 }
 
 /// Runs a tool or a directive, once a person has allowed what an agent wrote of it.

@@ -16,8 +16,8 @@ use rmcp::model::RequestStateCodec;
 use super::arguments::missing;
 use super::authoring::Authoring;
 use super::failure::ToolFailure;
-use crate::context::Context;
 use crate::context::principal::{Consents, Principal, UnreviewedFiles};
+use crate::context::{Context, FoundBy};
 use crate::error::Error;
 use crate::item::search::{Cache, SearchIndex};
 use crate::item::store::LookupError;
@@ -73,8 +73,10 @@ impl Projects {
         authoring: Authoring,
     ) -> Result<Self, Error> {
         // `/` is not a project; a server started there only serves folders given with `--root`.
-        let home = Some(ctx.root.clone()).filter(|root| root.parent().is_some());
-        let mut allowed: Vec<PathBuf> = home.iter().cloned().collect();
+        let start = Some(ctx.root.clone()).filter(|root| root.parent().is_some());
+        let mut allowed: Vec<PathBuf> = start.iter().cloned().collect();
+        // A folder without items and repository is no project that a call could mean without naming it.
+        let home = start.filter(|_| ctx.found_by != FoundBy::WorkingFolder);
         let key: Vec<u8> = [ctx.random_bits(), ctx.random_bits()]
             .into_iter()
             .flat_map(u128::to_le_bytes)

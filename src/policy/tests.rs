@@ -70,6 +70,7 @@ fn invocation(chain: Vec<ChainLink>) -> Invocation {
             input: Vec::new(),
             script: None,
             python: None,
+            node_packages: Vec::new(),
             limits: ResourceLimits::default(),
             install_check: None,
             install_guide: None,

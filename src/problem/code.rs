@@ -102,6 +102,7 @@ codes! {
     UnknownField "UNKNOWN_FIELD" ErrorWhenStrict "a field is unknown"
     CategoryMismatch "CATEGORY_MISMATCH" Warning "the category differs from the folder of the item"
     NameMismatch "NAME_MISMATCH" Warning "the file is not named after the item"
+    IgnoredFile "IGNORED_FILE" Warning "a file beside items has an ending that is not read"
     Unsigned "UNSIGNED" Warning "the item has no integrity stamp"
     HashMismatch "HASH_MISMATCH" Error "the content differs from what was stamped"
     InvalidStamp "INVALID_STAMP" Error "the integrity stamp is malformed, misplaced or given twice"

@@ -10,14 +10,16 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::checkpoint::{CheckpointRequest, CommitSelection, GitCheckpoint, git_checkpoint};
+use super::checkpoint::{
+    CheckpointRequest, CommitSelection, GitCheckpoint, git_checkpoint, planned,
+};
 use super::error::RunError;
 use super::remainder::{KeptStep, kept_here, left_of};
 use super::session::{Observer, RunRequest};
 use super::undo::combine;
 use crate::audit::history::{History, StepRecord};
 use crate::checkpoint::checkpointer::Checkpointer;
-use crate::checkpoint::delta::{Change, Delta};
+use crate::checkpoint::delta::Change;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::remainder::{EditsSince, RecordedChanges, Remainder};
@@ -98,7 +100,7 @@ impl Baseline {
             ..request.clone()
         };
         let mut now = None;
-        let checkpoint = git_checkpoint(ctx, &request, run, &mut |event| {
+        let (checkpoint, _) = git_checkpoint(ctx, &request, run, &mut |event| {
             if let Event::StepStarted {
                 before: Some(before),
                 ..
@@ -135,15 +137,7 @@ impl Baseline {
             }
             _ => left_of(&checkpointer, &now, &kept, None, EditsSince::LeaveOut)?.files,
         };
-        left.require_clear()?;
-        let plan = checkpointer.plan_commit(
-            &now.head,
-            &Delta {
-                changes: left.changes,
-                ..Delta::default()
-            },
-        )?;
-        Ok((plan.changes, note))
+        Ok((planned(&checkpointer, &now, left)?, note))
     }
 
     /// Everything since the baseline, unless the baseline can no longer be compared with HEAD.

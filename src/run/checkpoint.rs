@@ -2,7 +2,10 @@
 //!
 //! [`git_checkpoint`] has the interface of the `git_checkpoint` directive.
 
+use std::cell::RefCell;
+
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::baseline::Baseline;
 use super::error::RunError;
@@ -16,17 +19,19 @@ use super::undo::combine;
 use crate::audit::history::History;
 use crate::checkpoint::attribution::Attributed;
 use crate::checkpoint::checkpointer::Checkpointer;
-use crate::checkpoint::delta::Delta;
+use crate::checkpoint::delta::{Change, Delta};
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
 use crate::checkpoint::path::RepoPath;
-use crate::checkpoint::remainder::EditsSince;
+use crate::checkpoint::remainder::{EditsSince, Remainder};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::item::directive::CheckpointMode;
 use crate::journal::StepId;
 use crate::journal::event::{Event, StepKind, Wait};
-use crate::journal::summary::{CheckpointStatus, RunSummary, StepStatus};
+use crate::journal::summary::{CheckpointStatus, CheckpointSummary, RunSummary, StepStatus};
+use crate::problem::Problem;
+use crate::workspace::open_checkpointer;
 
 /// What to commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,49 +89,76 @@ pub enum FailedState {
     Unchanged,
 }
 
-/// Makes a checkpoint with the interface of the `git_checkpoint` directive.
+impl GitCheckpoint {
+    fn of(
+        step: Option<&CheckpointSummary>,
+        error: Option<&Problem>,
+        commit_message: String,
+    ) -> Self {
+        match (step, error) {
+            (_, Some(error)) => {
+                let rolled_back =
+                    step.is_some_and(|step| step.status == CheckpointStatus::RolledBack);
+                let state = if rolled_back {
+                    FailedState::RolledBack
+                } else {
+                    FailedState::Unchanged
+                };
+                Self::Failed {
+                    reason: error.message(),
+                    state,
+                }
+            }
+            (Some(step), None) => match step.commit_sha {
+                Some(commit_sha) => Self::Committed {
+                    commit_sha,
+                    commit_message,
+                    files_changed: step.files_changed,
+                    insertions: step.insertions,
+                    deletions: step.deletions,
+                },
+                None => Self::NoChanges,
+            },
+            (None, None) => Self::NoChanges,
+        }
+    }
+
+    /// The outputs of the directive.
+    fn outputs(&self) -> Map<String, Value> {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(outputs)) => outputs,
+            _ => Map::new(),
+        }
+    }
+}
+
+/// Makes a checkpoint with the interface of the `git_checkpoint` directive; the run has its outputs.
 pub fn git_checkpoint(
     ctx: &Context,
     request: &CheckpointRequest,
     run: &RunRequest,
     observer: &mut Observer<'_>,
-) -> Result<GitCheckpoint, RunError> {
-    let mut message = String::new();
-    let summary = checkpoint(ctx, request, run, &mut |event| {
+) -> Result<(GitCheckpoint, RunSummary), RunError> {
+    let message = RefCell::new(String::new());
+    let mut hear = |event: &Event| {
         if let Event::Committed { message: text, .. } = event {
-            message.clone_from(text);
+            message.borrow_mut().clone_from(text);
         }
         observer(event);
-    })?;
-    let step = summary
-        .steps
-        .first()
-        .and_then(|step| step.checkpoint.as_ref());
-    Ok(match (step, summary.error) {
-        (_, Some(error)) => {
-            let rolled_back = step.is_some_and(|step| step.status == CheckpointStatus::RolledBack);
-            let state = if rolled_back {
-                FailedState::RolledBack
-            } else {
-                FailedState::Unchanged
-            };
-            GitCheckpoint::Failed {
-                reason: error.message(),
-                state,
-            }
+    };
+    let mut session = begin(ctx, run, &mut hear)?;
+    match commit_by_itself(&mut session, request) {
+        Ok((end, made)) => {
+            let made =
+                GitCheckpoint::of(made.as_ref(), end.error.as_ref(), message.borrow().clone());
+            session.recorder.outputs = made.outputs();
+            Ok((made, session.finish(end.run_status(), end.error)?))
         }
-        (Some(step), None) => match step.commit_sha {
-            Some(commit_sha) => GitCheckpoint::Committed {
-                commit_sha,
-                commit_message: message,
-                files_changed: step.files_changed,
-                insertions: step.insertions,
-                deletions: step.deletions,
-            },
-            None => GitCheckpoint::NoChanges,
-        },
-        (None, None) => GitCheckpoint::NoChanges,
-    })
+        Err(err) => {
+            session.abandon(&err)?;
+            Err(err)
+        }
+    }
 }
 
 /// Commits the selected changes.
@@ -136,21 +168,59 @@ pub fn checkpoint(
     run: &RunRequest,
     observer: &mut Observer<'_>,
 ) -> Result<RunSummary, RunError> {
-    let mut session = Session::begin(
+    let mut session = begin(ctx, run, observer)?;
+    match commit_by_itself(&mut session, request) {
+        Ok((end, _)) => session.finish(end.run_status(), end.error),
+        Err(err) => {
+            session.abandon(&err)?;
+            Err(err)
+        }
+    }
+}
+
+fn begin<'a>(
+    ctx: &'a Context,
+    run: &RunRequest,
+    observer: &'a mut Observer<'_>,
+) -> Result<Session<'a>, RunError> {
+    Session::begin(
         ctx,
         &RunRequest {
             mode: CheckpointMode::Auto,
             ..run.clone()
         },
         observer,
-    )?;
-    match commit_by_itself(&mut session, request) {
-        Ok(end) => session.finish(end.run_status(), end.error),
-        Err(err) => {
-            session.abandon(&err)?;
-            Err(err)
-        }
-    }
+    )
+}
+
+/// What a checkpoint of the uncommitted changes of steps would commit.
+pub fn preview(ctx: &Context) -> Result<Vec<Change>, RunError> {
+    let mut checkpointer = open_checkpointer(ctx)?;
+    checkpointer.require_undoable()?;
+    let now = checkpointer.before()?;
+    let (history, _) = History::load(&checkpointer.repository().runs_folder())?;
+    let root = checkpointer
+        .repository()
+        .top()
+        .to_string_lossy()
+        .into_owned();
+    let kept = kept_here(&history, &root);
+    let left = left_of(&checkpointer, &now, &kept, None, EditsSince::LeaveOut)?;
+    planned(&checkpointer, &now, left.files)
+}
+
+/// The changes of a commit of the rest of recorded changes.
+pub(super) fn planned(
+    checkpointer: &Checkpointer,
+    now: &Snapshot,
+    left: Remainder,
+) -> Result<Vec<Change>, RunError> {
+    left.require_clear()?;
+    let delta = Delta {
+        changes: left.changes,
+        ..Delta::default()
+    };
+    Ok(checkpointer.plan_commit(&now.head, &delta)?.changes)
 }
 
 /// Commits the uncommitted changes of earlier steps of the run, as a step of its own.
@@ -282,10 +352,11 @@ pub(super) fn uncommitted(session: &mut Session<'_>) -> Vec<RepoPath> {
     }
 }
 
+/// Commits the selected changes as the only step of a run; also returns what became of the checkpoint.
 fn commit_by_itself(
     session: &mut Session<'_>,
     request: &CheckpointRequest,
-) -> Result<StepEnd, RunError> {
+) -> Result<(StepEnd, Option<CheckpointSummary>), RunError> {
     let repository = session.repository()?;
     let (history, _) = History::load(&repository.runs_folder())?;
     let root = repository.top().to_string_lossy().into_owned();
@@ -338,15 +409,16 @@ fn commit_by_itself(
         &request.operation,
         status,
         None,
-        settlement.checkpoint,
+        settlement.checkpoint.clone(),
         settlement.error.as_ref(),
     )?;
-    Ok(StepEnd {
+    let end = StepEnd {
         status,
         error: settlement.error,
         interrupted: false,
         command_status: None,
-    })
+    };
+    Ok((end, settlement.checkpoint))
 }
 
 /// Refuses to commit files that the directive does not permit to change, before the step begins. An

@@ -43,6 +43,8 @@ pub fn needed_for(ctx: &Context, kind: ItemKind, id: &str) -> Vec<UnreviewedItem
             }
             unreviewed(ctx, links)
         }
+        // A project's copy of it never runs.
+        ItemKind::Directive if pin::is_git_checkpoint(id) => Vec::new(),
         ItemKind::Directive => pin::reachable(ctx, &store, id),
         ItemKind::Knowledge => Vec::new(),
     }

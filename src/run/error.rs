@@ -78,13 +78,15 @@ pub enum RunError {
     #[error(transparent)]
     Author(#[from] AuthorError),
     /// A requirement of a tool is missing.
-    #[error("tool `{tool}` needs {}", needs(.commands, .variables))]
+    #[error("tool `{tool}` needs {}", needs(.commands, .variables, .servers))]
     Requirements {
         tool: String,
         /// Commands that are not on the search path.
         commands: Vec<String>,
         /// Variables that are not set.
         variables: Vec<String>,
+        /// MCP servers that do not exist.
+        servers: Vec<String>,
         /// How to install the program.
         guide: Option<String>,
     },
@@ -362,7 +364,8 @@ impl Explain for RunError {
             Self::Supervisor(err) => err.hint(),
             Self::Author(err) => err.hint(),
             Self::Requirements { guide: Some(guide), .. } => Some(guide.as_str().into()),
-            Self::Requirements { commands, variables, .. } => Some(match (commands.len(), variables.len()) {
+            Self::Requirements { commands, variables, servers, .. } => Some(match (commands.len(), variables.len()) {
+                _ if !servers.is_empty() => "add a tool of type `mcp_server` with that id, or correct `requires.mcp`".into(),
                 (0, 1) => "set it in the environment of piton".into(),
                 (0, _) => "set them in the environment of piton".into(),
                 (1, 0) => "install it, or put it on the search path".into(),
@@ -498,6 +501,7 @@ impl RunError {
                 err.finding().map(std::slice::from_ref).unwrap_or_default()
             }
             Self::InvalidDirective { findings, .. } | Self::Foreseen { findings, .. } => findings,
+            Self::Lower(err) => err.findings(),
             Self::InStep { source, .. } => source.findings(),
             _ => &[],
         }

@@ -17,7 +17,7 @@ use crate::audit::retention::{self, Retention, RetentionLimits};
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::store::{Sweep, Swept};
 use crate::context::Context;
-use crate::exec::python;
+use crate::exec::packages;
 use crate::failpoint::failpoint;
 use crate::item::directive::CheckpointMode;
 use crate::item::search;
@@ -40,12 +40,12 @@ pub struct Leftovers {
 
 /// The cache entries that were not used for a long time.
 pub fn leftovers(ctx: &Context) -> Leftovers {
-    each(ctx, python::unused, search::unused)
+    each(ctx, packages::unused, search::unused)
 }
 
 /// Removes them; returns what was removed.
 pub fn drop_leftovers(ctx: &Context) -> Leftovers {
-    each(ctx, python::remove_unused, search::remove_unused)
+    each(ctx, packages::remove_unused, search::remove_unused)
 }
 
 type Look = fn(&Path, SystemTime) -> Vec<PathBuf>;

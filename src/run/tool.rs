@@ -403,7 +403,11 @@ fn end_tool(
             Some(error)
         }
     };
-    result.settled(&settlement, session.recorder.mode, invocation.mutates_state);
+    let mutates = session
+        .checkpointer
+        .as_ref()
+        .map(|_| invocation.mutates_state);
+    result.settled(&settlement, session.recorder.mode, mutates);
     let exit_code = answer.ended.as_ref().and_then(|ended| ended.exit_code);
     if settlement.asked {
         result.status = ToolStatus::Waiting;

@@ -103,6 +103,7 @@ impl Bench {
                 sha256,
             }),
             python: None,
+            node_packages: Vec::new(),
             limits: ResourceLimits::default(),
             install_check: None,
             install_guide: None,

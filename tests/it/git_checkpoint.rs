@@ -53,7 +53,12 @@ fn call(project: &TestProject, directive: Option<&str>) -> GitCheckpoint {
         lock_timeout: Duration::ZERO,
         directive: None,
     };
-    git_checkpoint(&ctx, &request, &run, &mut |_| {}).expect("the call works")
+    let (made, run) = git_checkpoint(&ctx, &request, &run, &mut |_| {}).expect("the call works");
+    assert_eq!(
+        serde_json::to_value(&run.outputs).expect("JSON"),
+        serde_json::to_value(&made).expect("JSON")
+    );
+    made
 }
 
 fn project() -> TestProject {

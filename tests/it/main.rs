@@ -100,6 +100,7 @@ mod rewritten;
 mod rollback;
 mod run;
 mod search;
+mod seed_rows;
 mod seeds;
 mod selftest;
 mod sign;

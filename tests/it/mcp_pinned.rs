@@ -166,13 +166,23 @@ fn a_checkpoint_commits_only_files_that_the_directive_may_write() {
         assert_eq!(said["status"], "success", "{said}");
         let head = project.git(["rev-parse", "HEAD"]);
         write(&project, "README.md", "changed by the agent\n");
-        let said = client.execute("directive", "run", "git_checkpoint", json!({}));
+        let said = client.execute(
+            "directive",
+            "run",
+            "git_checkpoint",
+            json!({"operation": "edit"}),
+        );
         assert_eq!(said["code"], "WRITE_DENIED", "{said}");
         assert!(said.to_string().contains("README.md"), "{said}");
         assert_eq!(project.git(["rev-parse", "HEAD"]), head);
         project.git(["checkout", "--", "README.md"]);
         write(&project, "notes/a.txt", "changed by the agent\n");
-        let said = client.execute("directive", "run", "git_checkpoint", json!({}));
+        let said = client.execute(
+            "directive",
+            "run",
+            "git_checkpoint",
+            json!({"operation": "edit"}),
+        );
         assert_eq!(said["status"], "success", "{said}");
         assert_ne!(project.git(["rev-parse", "HEAD"]), head);
         project.assert_clean();

@@ -555,7 +555,13 @@ fn wrong_runs_and_wrong_words_are_refused_and_change_nothing() {
             .is_some_and(|it| it.contains(&calls) && !it.contains("`piton ")),
         "{other}"
     );
-    let checkpoint = refuse(&mut client, run("git_checkpoint", json!({})));
+    let checkpoint = refuse(
+        &mut client,
+        run(
+            "git_checkpoint",
+            json!({"parameters": {"operation": "edit"}}),
+        ),
+    );
     assert_eq!(
         (&checkpoint["code"], &checkpoint["state"]),
         (&json!("RUN_WAITS"), &json!("unchanged"))
@@ -760,7 +766,13 @@ fn a_cancelled_call_kills_the_whole_tree_of_its_tool_and_rolls_the_step_back() {
              while kill -0 $pid 2>/dev/null && ! grep -q '^State:\\tZ' /proc/$pid/status; do sleep 0.01; done; done",
         );
         // The next call waits until the cancelled one has been cleaned up.
-        let next = execute(&mut client, run("git_checkpoint", json!({})));
+        let next = execute(
+            &mut client,
+            run(
+                "git_checkpoint",
+                json!({"parameters": {"operation": "edit"}}),
+            ),
+        );
         assert_eq!(next["status"], "no_changes", "{next}");
         assert!(
             !project.root().join("half.txt").exists(),

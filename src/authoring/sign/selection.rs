@@ -143,22 +143,22 @@ pub(in crate::authoring) fn named<'s>(
     let (id, layer) = (name.full_id(), name.location.layer());
     let find = |scope| load::find(store, name.item_type, &id, scope, verb);
     find(SearchScope::Only(layer)).map_err(|err| match err {
-        ItemStepError::Wrong { .. } | ItemStepError::Lookup(LookupError::NotFound { .. }) => {
-            match find(SearchScope::All) {
-                Ok(item) if layer == Layer::Project => ItemStepError::NotOfTheProject {
-                    name: item.id.to_string(),
-                    layer: item.layer,
-                },
-                Ok(item) => verb.wrong(
-                    "source",
-                    format!(
-                        "leaves `{}` out, which comes from the {} layer",
-                        item.id, item.layer
-                    ),
+        ItemStepError::Elsewhere { .. }
+        | ItemStepError::Wrong { .. }
+        | ItemStepError::Lookup(LookupError::NotFound { .. }) => match find(SearchScope::All) {
+            Ok(item) if layer == Layer::Project => ItemStepError::NotOfTheProject {
+                name: item.id.to_string(),
+                layer: item.layer,
+            },
+            Ok(item) => verb.wrong(
+                "source",
+                format!(
+                    "leaves `{}` out, which comes from the {} layer",
+                    item.id, item.layer
                 ),
-                Err(other) => other,
-            }
-        }
+            ),
+            Err(other) => other,
+        },
         other => other,
     })
 }

@@ -111,6 +111,11 @@ fn human(
         ctx.shown_path(&tool.path).display()
     ))?;
     ui.line(&format!("spelling   {}", text(&tool.spelling)))?;
+    if let Some(version) = tool.schema_version {
+        let is_stated = manifest.knowledge.contains_key("schema_version");
+        let how = if is_stated { "" } else { " (detected)" };
+        ui.line(&format!("schema     {version}{how}"))?;
+    }
     if !tool.chain.is_empty() {
         let chain: Vec<_> = tool.chain.iter().map(ToString::to_string).collect();
         ui.line(&format!("chain      {}", chain.join(" → ")))?;
@@ -132,7 +137,8 @@ fn human(
 
 /// The manifest as dotted fields with their values, in order.
 fn fields(tool: &ToolDescription) -> Vec<(String, String)> {
-    const SHOWN_ABOVE: [&str; 10] = [
+    const SHOWN_ABOVE: [&str; 11] = [
+        "schema_version",
         "chain",
         "chain_error",
         "source",

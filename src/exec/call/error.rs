@@ -41,6 +41,14 @@ pub enum CallError {
     /// The dependency is an option for the installer, not a package.
     #[error("`{}` is not the name of a package", shown(.dependency))]
     BadDependency { dependency: String },
+    /// The check of the manifest says that the program is not installed.
+    #[error("tool `{tool}` is not ready: its `install_check` failed: `{}`", shown(.check))]
+    NotInstalled {
+        tool: String,
+        check: String,
+        /// How to install it.
+        guide: Option<String>,
+    },
     #[error("cannot {what} for `{tool}`{}", lines(.said))]
     Dependencies {
         tool: String,
@@ -89,6 +97,7 @@ impl Explain for CallError {
             Self::Program { source } => source.code(),
             Self::Home { .. } => Code::NoPrivateHome,
             Self::BadDependency { .. } => Code::InvalidDependency,
+            Self::NotInstalled { .. } => Code::RequirementsMissing,
             Self::Dependencies { .. } => Code::DependenciesFailed,
             Self::Cache { .. } | Self::DeclaredCache { .. } => Code::CacheFailed,
             Self::Interrupted => Code::Interrupted,
@@ -117,6 +126,12 @@ impl Explain for CallError {
             Self::BadDependency { .. } => Some(
                 "list packages only, e.g. `requests>=2`; installer options are not allowed".into(),
             ),
+            Self::NotInstalled { guide, .. } => Some(match guide {
+                Some(guide) => guide.trim().to_owned().into(),
+                None => {
+                    "install what it needs, and run the command yourself to see why it fails".into()
+                }
+            }),
             Self::Dependencies { said, .. } => Some(install_hint(said).into()),
             Self::Cache { .. } => Some("check that the folder is writable".into()),
             Self::DeclaredCache { .. } => {

@@ -121,7 +121,7 @@ fn shell_text(bytes: &[u8]) -> Option<OsString> {
 }
 
 /// Whether Node.js would run a script as a `CommonJS` module.
-fn is_common_js(script: &Path, bytes: &[u8], options: &[OsString]) -> bool {
+pub(super) fn is_common_js(script: &Path, bytes: &[u8], options: &[OsString]) -> bool {
     let is_other_mode = options
         .iter()
         .filter_map(|option| option.to_str())

@@ -103,6 +103,7 @@ fn settled(
         let source = parser::ParserEnvironment {
             machine,
             environment: invocation.action.environment(),
+            folders: super::parser_folders(invocation, machine.folders()),
         };
         parser::parse(name, content, source, starter, &mut warnings)
     };

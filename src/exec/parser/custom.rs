@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::ParserEnvironment;
-use crate::exec::call::{self, CallError, Machine, Starter};
+use crate::exec::call::{self, CallError, Starter};
 use crate::exec::invocation::Beside;
 use crate::exec::is_always_given;
 use crate::exec::python::bootstrap::{ScriptEntry, ScriptRun};
@@ -15,18 +15,6 @@ use crate::exec::supervisor::{Channel, MARK, Work};
 use crate::item::id::ItemId;
 use crate::item::signature::{self, Integrity};
 use crate::item::source::{MAX_TEXT, leaves, read_bytes};
-
-/// Finds the file of a parser in the project, the working folder or the user's home.
-pub(super) fn find(name: &str, machine: &Machine) -> Result<Option<PathBuf>, String> {
-    find_in(
-        name,
-        [
-            Some(&machine.root),
-            Some(&machine.cwd),
-            machine.home.as_deref(),
-        ],
-    )
-}
 
 /// Finds the file of a parser in these folders, in order.
 pub(super) fn find_in(name: &str, folders: [Option<&Path>; 3]) -> Result<Option<PathBuf>, String> {

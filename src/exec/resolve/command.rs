@@ -14,9 +14,11 @@ use super::environment::CallVariables;
 use super::error::ResolveError;
 use super::placeholder::{FilledText, Used, Vocabulary};
 use super::script::{self, Entrypoint};
+use super::settings::{SettingData, ToolSetting};
 use super::{ResolveContext, ResolvedAction, bounds, inline, origin};
 use crate::exec::invocation::{Action, MaskedText, Process, Python};
-use crate::item::store::Layer;
+use crate::exec::syntax::ScriptLanguage;
+use crate::item::store::{Item, Layer};
 use crate::item::tool::{LoadedTool, ToolKind};
 use crate::item::wording::shown;
 
@@ -26,11 +28,11 @@ const NO_BYTECODE: &str = "PYTHONDONTWRITEBYTECODE";
 /// How parameters are passed to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
-    /// The built-in Python runtime.
+    /// Python files.
     Python,
-    /// The built-in shell runtime.
+    /// Shell scripts.
     Shell,
-    /// Node, and runtimes defined by a project or user.
+    /// Node, and runtimes that say themselves how they call a script.
     Script,
     /// A program that takes options.
     Command,
@@ -63,13 +65,15 @@ pub(super) fn resolve(
         }
         _ => None,
     };
-    let calls_main = python.as_ref().is_some_and(|python| python.calls_main);
+    let takes_options = python
+        .as_ref()
+        .is_some_and(|python| !python.calls_main || python.reads_options);
 
     let mut arguments = place_script(context, entrypoint.as_ref(), configured, &used);
     if let Some(command) = context.command {
         arguments.push(Argument::plain(command, "command"));
     }
-    if style == Style::Command || (style == Style::Python && !calls_main) {
+    if style == Style::Command || takes_options {
         arguments.extend(arguments::options(context.parameters, &used.parameters)?);
     }
     let arguments = checked(&program, arguments, origins)?;
@@ -98,6 +102,7 @@ pub(super) fn resolve(
         input,
         script: entrypoint.map(|entrypoint| entrypoint.script),
         python,
+        node_packages: node_packages(context),
         limits: bounds::limits(context.settings, origins)?,
         install_check: text(context, "install_check"),
         install_guide: text(context, "install_guide"),
@@ -140,6 +145,7 @@ pub(super) fn server(
         input: Vec::new(),
         script: None,
         python: None,
+        node_packages: Vec::new(),
         limits: bounds::limits(context.settings, origins)?,
         install_check: text(context, "install_check"),
         install_guide: text(context, "install_guide"),
@@ -177,13 +183,56 @@ fn style(context: &ResolveContext<'_>) -> Style {
     match runtime {
         None => Style::Command,
         Some(_) if context.tool.manifest.kind == ToolKind::Cli && !has_script => Style::Command,
-        Some(item) if item.layer == Layer::Builtin => match item.id.as_str() {
-            "python_runtime" => Style::Python,
-            "bash_runtime" => Style::Shell,
-            _ => Style::Script,
+        Some(item) => match language(context, item) {
+            Some(ScriptLanguage::Python) => Style::Python,
+            Some(ScriptLanguage::Bash) => Style::Shell,
+            Some(ScriptLanguage::JavaScript) | None => Style::Script,
         },
-        Some(_) => Style::Script,
     }
+}
+
+/// The language of a runtime whose scripts are called as those of the built-in runtime. A runtime of a project or user
+/// may say another way: by `{script}` in its arguments, or by a program that is no interpreter that piton knows.
+fn language(context: &ResolveContext<'_>, runtime: &Item) -> Option<ScriptLanguage> {
+    if runtime.layer == Layer::Builtin {
+        return ScriptLanguage::of_runtime(runtime.id.as_str());
+    }
+    if context.settings.find("args").is_some_and(places_script) {
+        return None;
+    }
+    let program = ["interpreter", "command"]
+        .iter()
+        .find_map(|key| context.settings.find(key)?.as_text());
+    match program {
+        Some(program) => ScriptLanguage::of_program(Path::new(program)),
+        None => ScriptLanguage::of_runtime(runtime.id.as_str()),
+    }
+}
+
+/// The packages of a script of Node.js; a `requirements.txt` beside it is for Python.
+fn node_packages(context: &ResolveContext<'_>) -> Vec<String> {
+    let runtime = context.chain.runtime();
+    let is_node =
+        runtime.and_then(|item| language(context, item)) == Some(ScriptLanguage::JavaScript);
+    let mut packages: Vec<String> = Vec::new();
+    for tool in context.tools.iter().filter(|_| is_node) {
+        for (at, package) in tool.manifest.dependencies.iter().enumerate() {
+            let is_own = !tool.elsewhere.contains_key(&format!("dependencies[{at}]"));
+            if is_own && !packages.contains(package) {
+                packages.push(package.clone());
+            }
+        }
+    }
+    packages
+}
+
+fn places_script(arguments: &ToolSetting<'_>) -> bool {
+    let SettingData::List(words) = &arguments.data else {
+        return false;
+    };
+    words
+        .iter()
+        .any(|word| word.as_text().is_some_and(|text| text.contains("{script}")))
 }
 
 fn entrypoint(context: &ResolveContext<'_>) -> Result<Entrypoint, ResolveError> {
@@ -213,6 +262,10 @@ fn program(
         .iter()
         .find_map(|key| Some((*key, context.settings.find(key)?)))
     else {
+        if let Some(interpreter) = own_interpreter(context) {
+            origins.insert("action.program".to_owned(), "default".to_owned());
+            return Ok((MaskedText::plain(interpreter), None));
+        }
         return Err(ResolveError::NothingToRun {
             id: context.tool.manifest.tool_id.clone(),
             missing: "config.command",
@@ -259,6 +312,16 @@ fn program(
         None => filled.text,
     };
     Ok((program, place))
+}
+
+/// The program of the built-in runtime that a runtime of the project or user stands in for.
+fn own_interpreter(context: &ResolveContext<'_>) -> Option<&'static str> {
+    let id = context.chain.runtime()?.id.as_str();
+    Some(match ScriptLanguage::of_runtime(id)? {
+        ScriptLanguage::Python => "python3",
+        ScriptLanguage::Bash => "bash",
+        ScriptLanguage::JavaScript => "node",
+    })
 }
 
 /// Inserts the script after the arguments of its runtime and before those of the tool.

@@ -27,6 +27,9 @@ pub enum ResolveError {
         line: u32,
         reason: String,
     },
+    /// An item of the chain is invalid, so what it may do is not known.
+    #[error("Invalid metadata of `{id}`: {}", .findings.first().map_or("it has errors", |first| first.message.as_str()))]
+    Invalid { id: ItemId, findings: Vec<Finding> },
     /// Items of this kind do not run as tools.
     #[error("`{id}` is {}, which is not run as a tool", kind_name(*.kind))]
     Unsupported { id: ItemId, kind: ToolKind },
@@ -107,6 +110,7 @@ impl Explain for ResolveError {
             Self::NotATool(_) => Code::NotFound,
             Self::Chain { reason, .. } => reason.code(),
             Self::Tampered { .. } => Code::SignatureMismatch,
+            Self::Invalid { .. } => Code::InvalidItem,
             Self::Unsupported { .. } => Code::UnsupportedTool,
             Self::RunsOthers { .. } => Code::NotRunnable,
             Self::NothingToRun { .. } => Code::MissingRequiredField,
@@ -133,6 +137,12 @@ impl Explain for ResolveError {
                 "see what changed since it was stamped; if you meant it, stamp it again with ",
                 HintCall::Sign(None)
             ]),
+            Self::Invalid { findings, .. } => Some(
+                match findings.first().and_then(|first| first.suggestion.clone()) {
+                    Some(suggestion) => suggestion,
+                    None => hint!["see everything that is wrong with ", HintCall::Validate],
+                },
+            ),
             Self::Unsupported {
                 kind: ToolKind::Directive,
                 ..
@@ -202,12 +212,21 @@ impl Explain for ResolveError {
                 column: 1,
             }),
             Self::Entrypoint(finding) => Some(Origin::of(finding)),
+            Self::Invalid { findings, .. } => findings.first().map(Origin::of),
             _ => None,
         }
     }
 }
 
 impl ResolveError {
+    /// The problems in the files of an invalid item.
+    pub fn findings(&self) -> &[Finding] {
+        match self {
+            Self::Invalid { findings, .. } => findings,
+            _ => &[],
+        }
+    }
+
     /// Whether it is refused because it may have been tampered with.
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Tampered { .. })

@@ -11,18 +11,19 @@ mod fields;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::environment::CallVariables;
 use super::error::ResolveError;
 use super::placeholder::{Used, Vocabulary};
 use super::settings::{SettingData, ToolSetting};
-use super::{ResolveContext, ResolvedAction, bounds, origin};
+use super::{ResolveContext, ResolvedAction, bounds, origin, script};
 use crate::exec::invocation::{Action, Endpoints, Http, MaskedText};
 use crate::exec::web::NetworkReach;
 use crate::item::json_path::JsonPath;
-use crate::item::tool::LoadedTool;
+use crate::item::tool::{LoadedTool, ToolKind};
 use crate::item::wording::{did_you_mean, nearest, shown};
+use body::ResolvedBody;
 use fields::Headers;
 
 /// The allowed methods.
@@ -89,6 +90,7 @@ pub(super) fn resolve(
     let timeout = maker.timeout(wanted_timeout, origins)?;
     let sent = match said {
         Some(said) => Some(said),
+        None if maker.runs_elsewhere() => Some(maker.script(&headers, origins)?),
         None => maker.rest(&method, &headers, &mut address, origins),
     };
     if let Some(sent) = &sent {
@@ -135,10 +137,33 @@ impl<'c> RequestBuilder<'_, 'c> {
         self.context.settings.find(key)
     }
 
+    /// Whether a runtime at a URL runs the script of the tool.
+    fn runs_elsewhere(&self) -> bool {
+        self.context.tool.manifest.kind != ToolKind::Api
+    }
+
+    /// What such a runtime gets unless its `body` says another way: the script and its parameters.
+    fn script(
+        &self,
+        headers: &Headers,
+        origins: &mut BTreeMap<String, String>,
+    ) -> Result<ResolvedBody, ResolveError> {
+        let tool = self.context.tool;
+        let script = script::read(tool, self.context.roots)?.map(|script| script.text());
+        origins.insert("action.body".to_owned(), "default".to_owned());
+        let sent = json!({
+            "tool_id": tool.manifest.tool_id,
+            "script": script,
+            "parameters": self.context.parameters,
+        });
+        Ok(body::of_value(&sent, &sent, headers.content_type()))
+    }
+
     fn method(&self, origins: &mut BTreeMap<String, String>) -> Result<String, ResolveError> {
         let Some(setting) = self.find("method") else {
             origins.insert("action.method".to_owned(), "default".to_owned());
-            return Ok("GET".to_owned());
+            let usual = if self.runs_elsewhere() { "POST" } else { "GET" };
+            return Ok(usual.to_owned());
         };
         let known = || format!("use one of {}", METHODS.join(", "));
         let Some(text) = setting.as_text() else {

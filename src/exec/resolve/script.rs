@@ -10,6 +10,7 @@ use super::settings::{SettingData, ToolSettings};
 use crate::encoding::hex;
 use crate::exec::invocation::{Beside, Python, ScriptFile};
 use crate::item::finding::{Findings, Strength};
+use crate::item::node::Node;
 use crate::item::source::{MAX_TEXT, read_bytes};
 use crate::item::store::Roots;
 use crate::item::tool::{LoadedTool, python};
@@ -50,6 +51,11 @@ pub(super) fn read(tool: &LoadedTool, roots: &Roots) -> Result<Option<Entrypoint
 }
 
 impl Entrypoint {
+    /// Its text, for a runtime elsewhere.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+
     /// What Python needs to run it.
     pub(super) fn python(
         &self,
@@ -83,15 +89,64 @@ impl Entrypoint {
         let has_folder = tools.first().is_some_and(|tool| tool.folder.is_some());
         Ok(Python {
             calls_main: self.has_main(),
+            reads_options: self.reads_options(),
             venv,
             dependencies,
-            lib_imports: lib_imports(settings, roots)?,
+            lib_imports: match tools.first() {
+                Some(tool) if settings.find("lib_imports").is_none() => {
+                    self.legacy_imports(tool, roots)
+                }
+                _ => lib_imports(settings, roots)?,
+            },
             beside: if has_folder {
                 Beside::Own
             } else {
                 Beside::Others
             },
         })
+    }
+
+    /// Whether `main` takes its parameters from the command line, as scripts with `argparse` do.
+    fn reads_options(&self) -> bool {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let mut ignored = Findings::new(&self.script.path, Strength::Lenient);
+        let has_parameters = |main: &Node| {
+            let properties = main.find("properties").and_then(Node::entries);
+            properties.is_none_or(|properties| !properties.is_empty())
+                || main.find("additionalProperties").is_some()
+        };
+        let main = python::read(&text, |_| false, &mut ignored).main;
+        main.is_some_and(|main| !has_parameters(&main)) && python::reads_command_line(&text)
+    }
+
+    /// The modules of the shared libraries, for a script below `.ai/scripts/` that imports `lib`: it cannot name them in a
+    /// manifest.
+    fn legacy_imports(&self, tool: &LoadedTool, roots: &Roots) -> BTreeMap<String, PathBuf> {
+        let scripts = tool
+            .file
+            .ancestors()
+            .find(|folder| folder.ends_with(".ai/scripts"));
+        let imports = python::imports::imports(&String::from_utf8_lossy(&self.bytes));
+        let mut found = BTreeMap::new();
+        let Some(scripts) = scripts.filter(|_| {
+            let imports = imports.unwrap_or_default();
+            imports.iter().any(|it| it.level == 0 && it.head() == "lib")
+        }) else {
+            return found;
+        };
+        for lib in std::iter::once(scripts.join("lib")).chain(libraries(roots)) {
+            for entry in std::fs::read_dir(&lib).into_iter().flatten().flatten() {
+                let path = entry.path();
+                let stem = path.file_stem().and_then(|stem| stem.to_str());
+                let Some(name) = stem.filter(|name| is_module_name(name)) else {
+                    continue;
+                };
+                if let Some(file) = module_in(&lib, name) {
+                    found.entry(name.to_owned()).or_insert(file);
+                }
+            }
+        }
+        found
     }
 
     /// Whether there is a function `main`, async or not.
@@ -134,8 +189,9 @@ fn lib_imports(
     for (at, element) in names.iter().enumerate() {
         let field = format!("config.lib_imports[{at}]");
         let name = element.as_text().unwrap_or_default();
-        let plain = name.chars().all(|c| c.is_alphanumeric() || c == '_') && !name.is_empty();
-        let found = plain.then(|| find_module(name, roots)).flatten();
+        let found = is_module_name(name)
+            .then(|| find_module(name, roots))
+            .flatten();
         let Some(file) = found else {
             let reason = format!("names the module `{}`, which does not exist", shown(name));
             let hint = format!("create `.ai/tools/lib/{}.py`", shown(name));
@@ -147,22 +203,34 @@ fn lib_imports(
 }
 
 fn find_module(name: &str, roots: &Roots) -> Option<PathBuf> {
-    let libs = [&roots.project, &roots.user]
+    libraries(roots).find_map(|lib| module_in(&lib, name))
+}
+
+/// The libraries of the project and of the user.
+fn libraries(roots: &Roots) -> impl Iterator<Item = PathBuf> + use<> {
+    let roots = [roots.project.clone(), roots.user.clone()];
+    roots
         .into_iter()
         .flatten()
-        .map(|root| root.join(".ai/tools/lib"));
-    // A package is its `__init__.py`; a namespace package is its folder.
-    let places = |lib: &Path| {
-        [
-            lib.join(format!("{name}.py")),
-            lib.join(name).join("__init__.py"),
-            lib.join(name),
-        ]
-    };
-    libs.flat_map(|lib| places(&lib).map(|path| (path, lib.clone())))
-        .filter(|(path, lib): &(PathBuf, PathBuf)| !crate::item::source::leaves(path, lib))
-        .map(|(path, _)| path)
-        .find(|path| is_module(path))
+        .map(|root| root.join(".ai/tools/lib"))
+}
+
+/// A module of a library. A package is its `__init__.py`; a namespace package is its folder.
+fn module_in(lib: &Path, name: &str) -> Option<PathBuf> {
+    let places = [
+        lib.join(format!("{name}.py")),
+        lib.join(name).join("__init__.py"),
+        lib.join(name),
+    ];
+    places
+        .into_iter()
+        .find(|path| is_module(path) && !crate::item::source::leaves(path, lib))
+}
+
+fn is_module_name(name: &str) -> bool {
+    name.chars().all(|c| c.is_alphanumeric() || c == '_')
+        && !name.is_empty()
+        && name != "__pycache__"
 }
 
 fn is_module(path: &Path) -> bool {

@@ -116,6 +116,7 @@ fn item(
         file,
         integrity: Integrity::Unsigned,
         content,
+        errors: Vec::new(),
         legacy_root: false,
         named: true,
     }

@@ -223,6 +223,11 @@ fn complete(
         listed_requirements(tool, &store.roots, findings);
         main_parameters(tool);
     }
+    let errors = findings
+        .as_slice()
+        .iter()
+        .filter(|found| found.severity == Severity::Error);
+    item.errors = errors.cloned().collect();
     Some(item)
 }
 

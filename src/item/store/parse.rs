@@ -79,6 +79,7 @@ pub(in crate::item) fn parse(
         file: candidate.path.clone(),
         integrity: Integrity::Unsigned,
         content,
+        errors: Vec::new(),
         legacy_root: candidate.root == Root::Scripts,
         named,
     })

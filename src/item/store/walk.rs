@@ -159,6 +159,17 @@ fn find_manifest(folder: &Path) -> Option<(PathBuf, bool)> {
         })
 }
 
+/// Whether a file is probably meant as a document with another ending. Data and pictures beside documents are not.
+fn is_text(name: &str) -> bool {
+    const ENDINGS: [&str; 8] = [
+        "markdown", "mdown", "mkd", "mdx", "txt", "rst", "adoc", "org",
+    ];
+    const OTHERS: [&str; 5] = ["readme", "license", "notice", "changelog", "requirements"];
+    let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
+    ENDINGS.contains(&ending.to_ascii_lowercase().as_str())
+        && !OTHERS.contains(&stem.to_ascii_lowercase().as_str())
+}
+
 struct StoreWalk<'a> {
     project: &'a Path,
     ai: &'a Path,
@@ -314,6 +325,15 @@ impl StoreWalk<'_> {
                 is_markdown && !name.eq_ignore_ascii_case("readme.md")
             }
         };
+        if !wanted && kind != ItemKind::Tool && is_text(name) {
+            self.refuse(
+                kind,
+                Code::IgnoredFile,
+                &path,
+                "only Markdown files that end in `.md` are read here".to_owned(),
+                "rename it",
+            );
+        }
         if wanted {
             let in_lib = category.split('/').any(|part| part == "lib");
             let category = category.to_owned();

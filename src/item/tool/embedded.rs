@@ -132,6 +132,17 @@ fn examine(source: &SourceFile, around: &ToolLocation<'_>, findings: &mut Findin
     for extractor in extractors {
         extractor.fill(source, &mut draft.node, &mut draft.elsewhere, &mut lenders);
     }
+    // Rules may find the executor, from which the type follows.
+    if draft.node.find("tool_type").is_none()
+        && let Some(executor) = draft.node.find("executor")
+        && !lenders.is_empty()
+        && executor.as_text().and_then(kind::executed_by) == Some(ToolKind::Script)
+    {
+        let place = executor.place;
+        draft
+            .node
+            .set("tool_type", place, Node::text("script", place));
+    }
     draft.lenders = lenders;
     prose.retain(|line| !is_pragma(&line.text));
     let claims = canonical::CLAIMS
@@ -331,6 +342,7 @@ fn complete(
     }
     if map.find("description").is_none()
         && let Some(description) = comment::first_paragraph(prose)
+            .or_else(|| comment::first_paragraph(&module.main_docstring))
     {
         map.set("description", description.place, description);
     }

@@ -34,6 +34,8 @@ pub(crate) struct PythonModule {
     pub(crate) assignments: Vec<NodeEntry>,
     /// The parameters of `main` as a JSON Schema.
     pub(crate) main: Option<Node>,
+    /// The lines of the docstring of `main`.
+    pub(crate) main_docstring: Vec<CommentLine>,
     /// The position of the first syntax error.
     pub(crate) broken: Option<Position>,
 }
@@ -268,6 +270,36 @@ fn assign(
     });
 }
 
+/// The docstring of a function.
+fn first_string(function: tree_sitter::Node<'_>, source: &PythonSource<'_>) -> Vec<CommentLine> {
+    let Some(body) = function.child_by_field_name("body") else {
+        return Vec::new();
+    };
+    let mut cursor = body.walk();
+    let first = body
+        .named_children(&mut cursor)
+        .find(|statement| statement.kind() != "comment");
+    let expression = first
+        .filter(|statement| statement.kind() == "expression_statement")
+        .and_then(|statement| statement.named_child(0));
+    expression
+        .filter(|it| matches!(it.kind(), "string" | "concatenated_string"))
+        .map(|it| docstring(it, source))
+        .unwrap_or_default()
+}
+
+/// Whether a module reads the options of its command line.
+pub(crate) fn reads_command_line(text: &str) -> bool {
+    const READERS: [&str; 7] = [
+        "argparse", "optparse", "getopt", "docopt", "click", "typer", "fire",
+    ];
+    let imports = |line: &str| {
+        let mut words = line.split([' ', '\t', ',', '.']);
+        matches!(words.next(), Some("import" | "from")) && words.any(|word| READERS.contains(&word))
+    };
+    text.contains("sys.argv") || text.lines().any(|line| imports(line.trim()))
+}
+
 /// A parameter of `main`.
 enum MainParameter<'t> {
     /// The node of its name.
@@ -303,6 +335,7 @@ fn read_main(
     let (true, Some(list)) = (is_main, function.child_by_field_name("parameters")) else {
         return;
     };
+    module.main_docstring = first_string(function, source);
     let place = source.place(function.start_byte());
     let mut properties = Vec::new();
     let mut required = Vec::new();
@@ -353,10 +386,12 @@ fn read_main(
     if !required.is_empty() {
         schema.push(entry("required", Node::new(Data::List(required), place)));
     }
-    if open {
+    // A tool without parameters takes any, but Python's `main()` takes none, unless it reads its command line.
+    let closed = list.named_child_count() == 0 && !reads_command_line(source.text);
+    if open || closed {
         schema.push(entry(
             "additionalProperties",
-            Node::new(Data::Bool(true), place),
+            Node::new(Data::Bool(open), place),
         ));
     }
     module.main = Some(Node::map(schema, place));

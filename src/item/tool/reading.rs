@@ -114,13 +114,13 @@ pub fn read(
     let draft = match ending.as_str() {
         "yaml" | "yml" => document(
             yaml::parse(&source.text, Position::START, findings),
-            around,
+            (&source.path, around),
             DocumentFormat::Yaml,
             findings,
         ),
         "json" => document(
             json::parse(&source.text, Position::START, findings),
-            around,
+            (&source.path, around),
             DocumentFormat::Json,
             findings,
         ),
@@ -131,6 +131,19 @@ pub fn read(
         Lowered::Broken => ToolReading::Broken,
         Lowered::Draft(draft) => manifest::build(*draft, &source.path, around.folder, findings),
     }
+}
+
+/// Whether a document only gives settings of the script beside it, which an extractor reads: it names an executor, but no
+/// tool of its own.
+fn is_settings(node: &Node, path: &Path, around: &ToolLocation<'_>) -> bool {
+    let is_own = ["tool_id", "tool_type", "tool", "id"]
+        .iter()
+        .any(|key| node.find_entry(key).is_some());
+    !is_own
+        && around.extractors.iter().any(Extractor::reads_settings)
+        && embedded::SCRIPTS
+            .iter()
+            .any(|ending| path.with_extension(ending).is_file())
 }
 
 /// The result of lowering a spelling.
@@ -149,7 +162,7 @@ enum DocumentFormat {
 
 fn document(
     node: Option<Node>,
-    around: &ToolLocation<'_>,
+    (path, around): (&Path, &ToolLocation<'_>),
     sort: DocumentFormat,
     findings: &mut Findings,
 ) -> Lowered {
@@ -160,10 +173,10 @@ fn document(
         || canonical::CLAIMS
             .iter()
             .any(|key| node.find_entry(key).is_some());
-    let is_tool = claims || tool_root::is_spelled(&node);
+    let is_tool = (claims || tool_root::is_spelled(&node)) && !is_settings(&node, path, around);
     // JSON data is common beside tools; a YAML file there without any sign of a tool is more likely
     // a mistake, unless it is among the helpers.
-    if !is_tool && (sort == DocumentFormat::Json || around.in_lib) {
+    if !is_tool && (sort == DocumentFormat::Json || around.in_lib || claims) {
         return Lowered::Nothing;
     }
     if node.entries().is_none() {

@@ -6,6 +6,7 @@
 
 use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::node::{Data, Node, NodeEntry};
+use crate::item::wording::{did_you_mean, nearest};
 use crate::problem::Code;
 
 use super::Spelling;
@@ -18,6 +19,9 @@ const SECTIONS: [(&str, &str); 4] = [
     ("local", "local_specific"),
     ("meta", "meta_specific"),
 ];
+
+/// The runtimes of local tools, by their usual names.
+const RUNTIMES: [&str; 3] = ["python", "node", "bash"];
 
 /// Whether a document has this spelling, with or without its root.
 pub(super) fn is_spelled(map: &Node) -> bool {
@@ -133,7 +137,7 @@ fn lower_sections(map: &mut Node, findings: &mut Findings) {
         match owner {
             "mcp" => lower_mcp(map, &mut config, findings),
             "cli" => set_executor(map, &config, "executable", "subprocess"),
-            "local" => lower_local(map, &mut config),
+            "local" => lower_local(map, &mut config, findings),
             _ => {}
         }
     }
@@ -246,12 +250,30 @@ fn lower_environment(map: &mut Node, config: &Node) {
     put_section(map, "requires", requires);
 }
 
-fn lower_local(map: &mut Node, config: &mut Node) {
-    let runtime = match config.find("runtime").and_then(Node::as_text) {
+fn lower_local(map: &mut Node, config: &mut Node, findings: &mut Findings) {
+    let written = config.find("runtime");
+    let runtime = match written.and_then(Node::as_text) {
         Some("node" | "nodejs" | "javascript") => "node_runtime",
         Some("python" | "python3") => "python_runtime",
         Some("bash" | "sh" | "shell") => "bash_runtime",
-        Some(_) => return,
+        Some(other) => {
+            if map.find("executor").is_none() {
+                let place = written.map_or(config.place, |written| written.place);
+                let path = "tool.local_specific.runtime";
+                let message = format!(
+                    "runtime `{}` is not one of {}",
+                    other.escape_debug(),
+                    RUNTIMES.join(", ")
+                );
+                findings
+                    .add(Code::InvalidEnumValue, place, path, message)
+                    .suggest(did_you_mean(
+                        nearest(other, RUNTIMES),
+                        "name a runtime of the project with `executor: ID`",
+                    ));
+            }
+            return;
+        }
         None => match config
             .find("entry_point")
             .and_then(Node::as_text)

@@ -6,8 +6,16 @@ use crate::item::knowledge::Knowledge;
 use crate::item::params;
 use crate::problem::Code;
 
-/// Checks the front matter against its own schema, if it has one.
+/// Checks the front matter; against its own schema, if it has one.
 pub(super) fn check(entry: &Knowledge, findings: &mut Findings) {
+    for key in ["executor", "executor_id"] {
+        if let Some(value) = entry.fields.find(key).filter(|value| !value.is_null()) {
+            let message = "Knowledge entries must have executor: null";
+            findings
+                .add(Code::UnexpectedExecutor, value.place, key, message)
+                .suggest("remove the executor: knowledge is read, not run");
+        }
+    }
     let Some(node) = entry.schema() else { return };
     let schema = node.to_json();
     let before = findings.as_slice().len();

@@ -6,6 +6,7 @@
 mod api;
 pub(super) mod entrypoint;
 mod requirement;
+mod shapes;
 
 use std::path::{Component, Path};
 
@@ -31,8 +32,10 @@ pub(super) fn check(tool: &LoadedTool, project: Option<&Path>, findings: &mut Fi
         ToolKind::Docker => docker(tool, project, findings),
         ToolKind::Cli => cli(tool, findings),
         ToolKind::Local => local(tool, findings),
-        ToolKind::Primitive | ToolKind::Meta | ToolKind::Directive | ToolKind::Knowledge => {}
+        ToolKind::Directive | ToolKind::Knowledge => shapes::document(tool, project, findings),
+        ToolKind::Primitive | ToolKind::Meta => {}
     }
+    shapes::settings(tool, findings);
     requirement::check(tool, project, findings);
     caches(tool, findings);
     schemas(tool, project, findings);
@@ -162,7 +165,10 @@ fn mcp_tool(tool: &LoadedTool, findings: &mut Findings) {
 
 fn runtime(tool: &LoadedTool, findings: &mut Findings) {
     let config = &tool.manifest.config;
-    if !config.contains_key("command") && !config.contains_key("url") {
+    // A runtime that stands in for a built-in one starts the same program.
+    let stands_in = ["python_runtime", "bash_runtime", "node_runtime"]
+        .contains(&tool.manifest.tool_id.as_str());
+    if !config.contains_key("command") && !config.contains_key("url") && !stands_in {
         required(
             tool,
             "config.command",

@@ -12,7 +12,7 @@ mod knowledge;
 #[cfg(test)]
 mod tests;
 
-use crate::item::finding::{Findings, Severity};
+use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::id::ItemId;
 use crate::item::node::{Data, Node};
 use crate::item::store::{ItemKind, ItemStore};
@@ -65,6 +65,21 @@ pub fn check(tool: &LoadedTool, findings: &mut Findings) {
             examples::check(map, &names, findings);
         }
     }
+}
+
+/// The schema version of a tool with a `tool:` root: as stated, or as its sections suggest.
+pub fn schema_version(tool: &LoadedTool) -> Option<&'static str> {
+    if tool.spelling != Spelling::ToolRoot {
+        return None;
+    }
+    let mut ignored = Findings::new(&tool.file, Strength::Lenient);
+    let version = explicit_version(&tool.node, &mut ignored);
+    Some(
+        match version.unwrap_or_else(|| detect_version(&tool.node)) {
+            ToolRootVersion::One => "1.0",
+            ToolRootVersion::Two => "2.0",
+        },
+    )
 }
 
 /// The version that the tool states.

@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 use super::tool::PATIENCE;
 use crate::audit::history::StepRecord;
 use crate::checkpoint::delta::{Change, stat};
+use crate::checkpoint::path::RepoPath;
+use crate::checkpoint::repository::Repository;
 use crate::context::Context;
 use crate::context::principal::{PersonChannel, Principal};
 use crate::exec::call::CallProgress;
@@ -268,7 +270,10 @@ fn question(
 ) -> Result<(String, Choice), ToolFailure> {
     let name = &waiting.name;
     let shown = match review.filter(|review| !review.changes.is_empty()) {
-        Some(review) => shown_changes(review, past)?,
+        Some(review) => match &past.repository {
+            Some(repository) => shown_changes(repository, &review.changes, &review.edits)?,
+            None => String::new(),
+        },
         None => String::new(),
     };
     Ok(match &waiting.wait {
@@ -311,17 +316,18 @@ fn question(
 }
 
 /// The changes that an approval is for, as statistics and a diff.
-fn shown_changes(review: &Review, past: &ProjectHistory) -> Result<String, ToolFailure> {
-    let Some(repository) = &past.repository else {
-        return Ok(String::new());
-    };
-    let sum = |count: fn(&Change) -> u64| review.changes.iter().map(count).sum::<u64>();
+pub(super) fn shown_changes(
+    repository: &Repository,
+    changes: &[Change],
+    edits: &[RepoPath],
+) -> Result<String, ToolFailure> {
+    let sum = |count: fn(&Change) -> u64| changes.iter().map(count).sum::<u64>();
     let (insertions, deletions) = (
         sum(|change| change.insertions),
         sum(|change| change.deletions),
     );
     let diff = repository
-        .diff(&review.changes, Some(SHOWN_LINES))
+        .diff(changes, Some(SHOWN_LINES))
         .map_err(RunError::from)?;
     let shown =
         String::from_utf8_lossy(diff.bytes.get(..SHOWN_BYTES).unwrap_or(&diff.bytes)).into_owned();
@@ -331,14 +337,14 @@ fn shown_changes(review: &Review, past: &ProjectHistory) -> Result<String, ToolF
     } else {
         ""
     };
-    let edits = match review.edits.as_slice() {
+    let edits = match edits {
         [] => String::new(),
         edits => format!(
             "\nedited while the run waited: {}",
             crate::checkpoint::path::listed(edits)
         ),
     };
-    let count = stat(review.changes.len() as u64, insertions, deletions);
+    let count = stat(changes.len() as u64, insertions, deletions);
     Ok(format!("\n\n{count}{edits}\n\n{}{rest}", clean(&shown)))
 }
 

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::agent_loop;
 use super::directive::refuse_cancelled;
 use super::tool::PATIENCE;
 use crate::checkpoint::delta::Change;
@@ -18,6 +20,7 @@ use crate::journal::summary::RunSummary;
 use crate::mcp::answer::ToolAnswer;
 use crate::mcp::arguments::CallArguments;
 use crate::mcp::call::{CallReply, CallWork, Caller, Era};
+use crate::mcp::decision::{self, Asked};
 use crate::mcp::failure::ToolFailure;
 use crate::mcp::progress::RunProgress;
 use crate::mcp::projects::{Project, Projects, lock};
@@ -30,6 +33,7 @@ use crate::run::error_titles::ErrorTitle;
 use crate::run::message_request;
 use crate::run::project_history::{ProjectHistory, run_here};
 use crate::run::session::RunRequest;
+use crate::workspace::open_repository;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallEffect {
@@ -54,11 +58,21 @@ pub(super) async fn run(
     arguments: CallArguments,
     caller: &Caller,
 ) -> Result<CallReply, ToolFailure> {
-    let request = request(&arguments)?;
     let effect = CallEffect::of(&arguments)?;
+    let request = request(&arguments, effect)?;
     let named = arguments.text("project_path")?.map(str::to_owned);
     let mut message = None;
+    let asks = arguments.flag("ask")? && effect == CallEffect::Real;
+    let mut approved = None;
+    if asks {
+        match approve(projects, named.as_deref(), caller).await? {
+            CheckpointApproval::Given(shown) => approved = Some(shown),
+            CheckpointApproval::Asked(reply) => return Ok(reply),
+        }
+    }
+    // A client answers one question per call, and the person's comes first.
     if effect == CallEffect::Real
+        && !asks
         && request.message.is_none()
         && sampling::is_offered(caller, Era::Stateless)
     {
@@ -89,19 +103,119 @@ pub(super) async fn run(
     };
     let projects = Arc::clone(projects);
     caller
-        .work(move |work| make(&projects, named.as_deref(), &request, effect, &work))
+        .work(move |work| {
+            let shown = approved.as_deref();
+            make(
+                &projects,
+                named.as_deref(),
+                &request,
+                (effect, shown),
+                &work,
+            )
+        })
         .await
         .map(CallReply::Done)
 }
 
-fn request(arguments: &CallArguments) -> Result<CheckpointRequest, ToolFailure> {
+/// The outcome of asking a person before a commit.
+enum CheckpointApproval {
+    /// The hash of what was approved; the commit must have exactly this.
+    Given(String),
+    /// The client must ask the person and call again.
+    Asked(CallReply),
+}
+
+/// The subject of the question, as it travels through a client.
+#[derive(Serialize, Deserialize)]
+struct CheckpointSubject {
+    root: PathBuf,
+    /// The hash of the changes that were shown.
+    checkpoint: String,
+}
+
+/// Asks the person whether the changes may be committed. An answer is for these changes only.
+async fn approve(
+    projects: &Arc<Projects>,
+    named: Option<&str>,
+    caller: &Caller,
+) -> Result<CheckpointApproval, ToolFailure> {
+    let (here, project) = (Arc::clone(projects), named.map(str::to_owned));
+    let (root, changes, text) = caller
+        .work(move |work| {
+            let (project, ctx) = here.project(project.as_deref())?;
+            let _turn = lock(&project.turn);
+            refuse_cancelled(&work)?;
+            refuse_owned(&ctx)?;
+            let (changes, _) = preview(&project, &ctx)?;
+            let text = if changes.is_empty() {
+                String::new()
+            } else {
+                let repository = open_repository(&ctx).map_err(RunError::from)?;
+                agent_loop::shown_changes(&repository, &changes, &[])?
+            };
+            Ok((ctx.root, changes, text))
+        })
+        .await?;
+    let shown = fingerprint(&changes);
+    if changes.is_empty() {
+        return Ok(CheckpointApproval::Given(shown));
+    }
+    let subject = CheckpointSubject {
+        root,
+        checkpoint: shown.clone(),
+    };
+    let answered = caller
+        .state
+        .as_deref()
+        .and_then(|sealed| decision::unseal::<CheckpointSubject>(projects, caller, sealed).ok())
+        .filter(|asked| asked.checkpoint == subject.checkpoint && asked.root == subject.root);
+    let is_allowed = if answered.is_some() {
+        decision::consent_of(caller.answered.as_ref())
+    } else {
+        let text = format!("Commit these changes?{text}");
+        let titles = ["Commit these changes", "Do not commit them"];
+        match decision::ask_consent(projects, caller, (&text, titles), &subject).await? {
+            Asked::Reply(question) => {
+                return Ok(CheckpointApproval::Asked(CallReply::Asked(question)));
+            }
+            Asked::Answer(is_allowed) => is_allowed,
+        }
+    };
+    if is_allowed {
+        return Ok(CheckpointApproval::Given(shown));
+    }
+    let reason = "the person did not approve these changes; nothing was committed";
+    Err(
+        ToolFailure::new(ErrorTitle::PersonNeeded, Code::PersonNeeded, reason)
+            .with_suggestion("ask the person; `piton checkpoint` in a terminal commits them")
+            .with("status", "denied")
+            .with("reason", reason)
+            .with("state", "unchanged")
+            .with("terminal", "piton checkpoint"),
+    )
+}
+
+/// The hash of changes: their paths, and what they are before and after.
+fn fingerprint(changes: &[Change]) -> String {
+    let lines: Vec<String> = changes.iter().map(|change| format!("{change:?}")).collect();
+    decision::digest(&lines.join("\n"))
+}
+
+/// Reads the inputs of the directive. A call that only shows the changes needs none.
+fn request(
+    arguments: &CallArguments,
+    effect: CallEffect,
+) -> Result<CheckpointRequest, ToolFailure> {
     let inputs = CallArguments::new(
         Some(arguments.object("parameters")?),
         &["operation", "caller_directive", "message"],
     )?;
     Ok(CheckpointRequest {
         selection: CommitSelection::Recorded,
-        operation: redacted(inputs.text("operation")?.unwrap_or("checkpoint")),
+        operation: redacted(match effect {
+            CallEffect::Real => inputs.required("operation")?,
+            CallEffect::Shown => inputs.text("operation")?.unwrap_or("checkpoint"),
+        }),
         message: inputs.text("message")?.map(redacted),
         directive: inputs.text("caller_directive")?.map(redacted),
         edits: EditsSince::LeaveOut,
@@ -140,7 +254,7 @@ fn make(
     projects: &Projects,
     named: Option<&str>,
     request: &CheckpointRequest,
-    effect: CallEffect,
+    (effect, approved): (CallEffect, Option<&str>),
     work: &CallWork,
 ) -> Result<ToolAnswer, ToolFailure> {
     let (project, ctx) = projects.project(named)?;
@@ -148,6 +262,20 @@ fn make(
     let _turn = lock(&project.turn);
     refuse_cancelled(work)?;
     refuse_owned(ctx)?;
+    if let Some(approved) = approved
+        && fingerprint(&preview(&project, ctx)?.0) != approved
+    {
+        let reason = "the files changed after they were shown to the person; nothing was committed";
+        return Err(
+            ToolFailure::new(ErrorTitle::AnswerRefused, Code::ChangedSinceShown, reason)
+                .with_suggestion(
+                    "make the call again: the person is asked about the files as they are then",
+                )
+                .with("status", "error")
+                .with("reason", reason)
+                .with("state", "unchanged"),
+        );
+    }
     if effect == CallEffect::Shown {
         let (changes, note) = preview(&project, ctx)?;
         return show(&changes, note);
@@ -173,12 +301,12 @@ fn make(
     };
     let kept = project.with_baseline(|baseline| match baseline {
         Some(baseline) => baseline.checkpoint(ctx, request, &run, &mut observe),
-        None => {
-            git_checkpoint(ctx, request, &run, &mut observe).map(|checkpoint| BaselineCheckpoint {
+        None => git_checkpoint(ctx, request, &run, &mut observe).map(|(checkpoint, _)| {
+            BaselineCheckpoint {
                 checkpoint,
                 note: None,
-            })
-        }
+            }
+        }),
     })??;
     answer(kept, summary)
 }

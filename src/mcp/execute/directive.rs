@@ -15,15 +15,12 @@ use crate::mcp::call::{CallReply, CallWork, Caller};
 use crate::mcp::failure::ToolFailure;
 use crate::mcp::projects::{Projects, lock};
 use crate::problem::Code;
-use crate::run::directive::pin::RunOptions;
+use crate::run::directive::pin::{RunOptions, is_git_checkpoint};
 use crate::run::directive::preview::{explained, preview};
 use crate::run::directive::{DirectiveRequest, PreparedRun, Worker};
 use crate::run::error::RunError;
 use crate::run::error_titles::ErrorTitle;
 use crate::run::pinned_authority::{ConfinementError, PinnedAuthority, RunOf};
-
-/// The directive that is built into piton.
-const GIT_CHECKPOINT: &str = "git_checkpoint";
 
 /// Runs a directive until it ends or waits for a person or an agent.
 pub(super) async fn run(
@@ -32,7 +29,7 @@ pub(super) async fn run(
     caller: &Caller,
 ) -> Result<CallReply, ToolFailure> {
     let id = arguments.text("item_id")?.unwrap_or_default();
-    if id.rsplit('/').next() == Some(GIT_CHECKPOINT) {
+    if is_git_checkpoint(id) {
         return checkpoint::run(projects, arguments, caller).await;
     }
     // The client repeats the call with the person's answer; the run exists already.

@@ -183,10 +183,13 @@ fn wrong_parameter(err: impl Into<ToolFailure>) -> ToolFailure {
 fn to_answer(ctx: &Context, kind: ItemKind, verb: Verb, outcome: &ItemOutcome) -> Answered {
     let effort = load::effort(outcome);
     let run = outcome.run.clone();
+    let mut kind = kind;
     let mut top = ctx.root.clone();
     let (name, status, message) = match &outcome.answer {
         Some(ItemAnswer::Sign(signed)) => return signed_one(ctx, kind, signed, outcome),
         Some(ItemAnswer::Create(made)) => {
+            // The type of a tool may say that it is a directive or knowledge.
+            kind = made.item_type;
             if made.source == Layer::User {
                 top = ctx.home.clone().unwrap_or(top);
             }

@@ -12,14 +12,13 @@ use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::path::RepoPath;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::journal::event::{Approver, Event, StepKind, Wait};
-use crate::journal::summary::{CheckpointStatus, StepStatus};
+use crate::journal::summary::StepStatus;
 use crate::problem::{Code, Problem};
 use crate::run::consent;
 use crate::run::error::{RestartError, RunError};
 use crate::run::recorder::Recorder;
 use crate::run::session::Session;
 use crate::run::settle::{self, Reversal, Settlement};
-use crate::run::step::summary;
 use crate::run::tool::Listener;
 
 impl Run<'_> {
@@ -261,10 +260,10 @@ impl Run<'_> {
         )
     }
 
-    /// Rolls back the changes of a step; for a checkpoint step, makes no checkpoint.
+    /// Rolls back the changes of a step; for a checkpoint step, those of the steps that it covers.
     fn drop_changes(&mut self, open: &StepRecord, why: Option<String>) -> Result<(), RunError> {
         let (step, error) = (open.id.step, rejected(why));
-        let settlement = if matches!(open.kind, StepKind::Checkpoint { .. }) {
+        if matches!(open.kind, StepKind::Checkpoint { .. }) {
             // Record it: after an interruption, only this event tells the end of the step.
             let (result, paths) = (Value::Null, Vec::new());
             self.session.recorder.record(&Event::Answered {
@@ -274,15 +273,9 @@ impl Run<'_> {
                 paths,
                 approver: self.approver.clone(),
             })?;
-            let reason = "a person rejected it; the changes stay".to_owned();
-            self.session
-                .recorder
-                .record(&Event::CheckpointSkipped { step, reason })?;
-            Settlement::of(summary(CheckpointStatus::Skipped))
-        } else {
-            let why = Reversal::failure("a person rejected it", error.clone());
-            roll_back_found(&mut self.session, open, why)?
-        };
+        }
+        let why = Reversal::failure("a person rejected it", error.clone());
+        let settlement = roll_back_found(&mut self.session, open, why)?;
         self.end_decided(open, settlement, Some(error))
     }
 

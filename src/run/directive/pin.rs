@@ -19,18 +19,42 @@ use crate::context::Context;
 use crate::encoding::hex;
 use crate::exec::{chain, check_stamp};
 use crate::item::directive::{self, Directive, StepAction};
-use crate::item::finding::{Finding, Findings, Severity, Strength};
+use crate::item::finding::{Findings, Strength};
+use crate::item::params::ParameterText;
 use crate::item::signature;
 use crate::item::source::{MAX_TEXT, SourceFile, read_bytes};
-use crate::item::store::{Item, ItemKind, ItemStore, Layer};
+use crate::item::store::{Item, ItemKind, ItemStore, Layer, Roots};
 use crate::item::tool::{Isolation, Origin};
 use crate::run::error::RunError;
 use crate::trust::author::{self, AuthorError};
 use crate::trust::unreviewed::UnreviewedItem;
+use crate::values;
 use storage::{MAX_FILE, hash_of, parse};
 
 /// The directive that piton implements itself.
 pub(in crate::run) const GIT_CHECKPOINT: &str = "git_checkpoint";
+
+/// Whether an id, with or without category, is that of the directive that piton implements itself. A project's copy of
+/// it never runs.
+pub fn is_git_checkpoint(id: &str) -> bool {
+    id.rsplit('/').next() == Some(GIT_CHECKPOINT)
+}
+
+/// The inputs of the directive that piton implements itself, checked.
+pub fn git_checkpoint_inputs(
+    given: Map<String, Value>,
+    texts: &[ParameterText],
+) -> Result<Map<String, Value>, RunError> {
+    let store = ItemStore::open(Roots::default(), Strength::Lenient);
+    let item = store.find_in(ItemKind::Directive, GIT_CHECKPOINT, &[Layer::Builtin]);
+    let Some(directive) = item.map_err(RunError::NoDirective)?.as_directive() else {
+        return Ok(given);
+    };
+    values::inputs(directive, given, texts).map_err(|problems| RunError::Inputs {
+        directive: format!("{}@{}", directive.name, directive.version),
+        problems,
+    })
+}
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Pinned {
@@ -150,7 +174,7 @@ impl Pinned {
                             .map_err(|err| placed(err, Some((step.name.clone(), origin))))?;
                     }
                     StepAction::Directive { item_id, .. }
-                        if !item_id.contains('{') && item_id != GIT_CHECKPOINT =>
+                        if !item_id.contains('{') && !is_git_checkpoint(item_id) =>
                     {
                         open.push_back((item_id.clone(), Some((step.name.clone(), origin))));
                     }
@@ -264,22 +288,18 @@ impl Pinned {
         store: &ItemStore,
         id: &str,
     ) -> Result<LoadedPin, RunError> {
-        let item = store
-            .find(ItemKind::Directive, id)
-            .map_err(RunError::NoDirective)?;
+        let item = if is_git_checkpoint(id) {
+            store.find_in(ItemKind::Directive, GIT_CHECKPOINT, &[Layer::Builtin])
+        } else {
+            store.find(ItemKind::Directive, id)
+        };
+        let item = item.map_err(RunError::NoDirective)?;
         judge_signature(ctx, item)?;
         let file = store.roots().display(&item.file);
-        let wrong = store
-            .findings()
-            .filter(|found| found.file == file && found.severity == Severity::Error);
-        let findings: Vec<Finding> = wrong
-            .filter(|_| item.layer == Layer::Project)
-            .cloned()
-            .collect();
-        let parsed = item.as_directive().filter(|_| findings.is_empty());
+        let parsed = item.as_directive().filter(|_| item.errors.is_empty());
         let parsed = parsed.ok_or_else(|| RunError::InvalidDirective {
             id: id.to_owned(),
-            findings,
+            findings: item.errors.clone(),
         })?;
         let (text, directive) = if item.layer == Layer::Builtin {
             (

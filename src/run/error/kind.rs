@@ -103,6 +103,7 @@ impl RunError {
                 | Self::Lookup(_)
                 | Self::Lower(_)
                 | Self::Requirements { .. }
+                | Self::Call(CallError::NotInstalled { .. })
                 | Self::NotResumable { .. }
                 | Self::Restart(_)
                 | Self::NothingWaits

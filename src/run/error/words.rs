@@ -57,7 +57,7 @@ pub(super) fn problem_list(problems: &[ParamProblem]) -> String {
 }
 
 /// The missing requirements of a tool.
-pub(super) fn needs(commands: &[String], variables: &[String]) -> String {
+pub(super) fn needs(commands: &[String], variables: &[String], servers: &[String]) -> String {
     let list = |what: &str, names: &[String]| {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         let plural = if names.len() == 1 { "" } else { "s" };
@@ -66,6 +66,7 @@ pub(super) fn needs(commands: &[String], variables: &[String]) -> String {
     let parts = [
         list("command", commands),
         list("environment variable", variables),
+        list("MCP server", servers),
     ];
     parts
         .into_iter()

@@ -19,12 +19,13 @@ use crate::exec::{
     CallEnvironment, CallRequest, ResolveError, parameters, resolve_call, subprocess,
 };
 use crate::item::directive::Directive;
-use crate::item::finding::{Finding, Severity, Strength};
+use crate::item::finding::Strength;
 use crate::item::id::ItemId;
 use crate::item::params::ParameterText;
 use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::tool::Isolation;
+use crate::item::validate;
 use crate::journal::RunId;
 use crate::journal::event::ToolCall;
 use crate::policy::{self, Authority, Denial, Permission, PolicyCaller, WriteRules};
@@ -151,6 +152,7 @@ pub fn plan(
         };
         call.parameters
             .extend(parameters::convert(&tool.manifest, &request.texts).map_err(wrong)?);
+        call.take_command(&tool.manifest);
     }
     let around = CallEnvironment::of(ctx);
     let mut invocation = resolve_call(store, item, &call, &around)?;
@@ -160,7 +162,7 @@ pub fn plan(
     policy::bound(authority, &mut invocation);
     let writes = WriteRules::of(authority, &invocation);
     let program = if verdict.denials.is_empty() {
-        require(ctx, &invocation)?
+        require(ctx, store, &invocation)?
     } else {
         None
     };
@@ -247,15 +249,10 @@ fn find_directive<'s>(store: &'s ItemStore, id: &str) -> Result<&'s Directive, R
     let item = store
         .find(ItemKind::Directive, id)
         .map_err(RunError::NoDirective)?;
-    let file = store.roots().display(&item.file);
-    let wrong = store
-        .findings()
-        .filter(|found| found.file == file && found.severity == Severity::Error);
-    let findings: Vec<Finding> = wrong.cloned().collect();
-    let parsed = item.as_directive().filter(|_| findings.is_empty());
+    let parsed = item.as_directive().filter(|_| item.errors.is_empty());
     parsed.ok_or_else(|| RunError::InvalidDirective {
         id: id.to_owned(),
-        findings,
+        findings: item.errors.clone(),
     })
 }
 
@@ -440,7 +437,11 @@ fn judge_signatures<'s>(
 }
 
 /// Reports all missing requirements at once. Returns the program that it found.
-fn require(ctx: &Context, invocation: &Invocation) -> Result<Option<PathBuf>, RunError> {
+fn require(
+    ctx: &Context,
+    store: &ItemStore,
+    invocation: &Invocation,
+) -> Result<Option<PathBuf>, RunError> {
     let environment = invocation.action.environment();
     // A remote or container process has no local search path, but its tool may need a local
     // command.
@@ -484,13 +485,21 @@ fn require(ctx: &Context, invocation: &Invocation) -> Result<Option<PathBuf>, Ru
         .filter(|name| !is_set(name))
         .cloned()
         .collect();
-    if commands.is_empty() && variables.is_empty() {
+    let servers: Vec<String> = invocation
+        .requires
+        .mcp
+        .iter()
+        .filter(|id| !validate::is_server(store, id))
+        .cloned()
+        .collect();
+    if commands.is_empty() && variables.is_empty() && servers.is_empty() {
         return Ok(found);
     }
     Err(RunError::Requirements {
         tool: invocation.id().to_string(),
         commands,
         variables,
+        servers,
         guide: how,
     })
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use piton::exec::invocation::Python;
-use piton::exec::python;
+use piton::exec::packages;
 use piton::problem::{Code, Explain as _};
 use serde_json::json;
 
@@ -149,18 +149,18 @@ fn unused_environments_are_removed_and_created_again() {
         .expect("a stamp")
         .modified()
         .expect("a time");
-    assert_eq!(python::unused(&cache, used), Vec::<PathBuf>::new());
+    assert_eq!(packages::unused(&cache, used), Vec::<PathBuf>::new());
     let later = used + Duration::from_secs(1);
     let lock = fs::File::open(made[0].with_extension("lock")).expect("a lock");
     lock.lock_shared().expect("locked");
     assert_eq!(
-        python::remove_unused(&cache, later),
+        packages::remove_unused(&cache, later),
         Vec::<PathBuf>::new(),
         "a call is about to use it"
     );
     drop(lock);
-    assert_eq!(python::unused(&cache, later), made);
-    assert_eq!(python::remove_unused(&cache, later), made);
+    assert_eq!(packages::unused(&cache, later), made);
+    assert_eq!(packages::remove_unused(&cache, later), made);
     assert_eq!(environments(&bench), Vec::<PathBuf>::new());
     bench.prepare().expect("prepared");
     assert_eq!((bench.told.len(), environments(&bench)), (2, made));

@@ -76,7 +76,7 @@ fn the_signature_of_main_says_what_is_required() {
     );
     assert_eq!(
         schema("def main(): pass"),
-        Some(json!({"type": "object", "properties": {}}))
+        Some(json!({"type": "object", "properties": {}, "additionalProperties": false}))
     );
     assert_eq!(schema("class A:\n    def main(self, a): pass\n"), None);
 }

@@ -92,6 +92,18 @@ fn check_example(example: &Node, path: &str, findings: &mut Findings) {
     if example.find_entry("input").is_none() {
         missing(example, "input", path, findings);
     }
+    let is_given = |key: &str| example.find(key).is_some_and(|value| !value.is_null());
+    if is_given("output") && is_given("error") {
+        let severity = match findings.strength() {
+            Strength::Strict => Severity::Error,
+            Strength::Lenient => Severity::Warning,
+        };
+        let message = "an example has either output or error, not both";
+        findings
+            .add(Code::ConflictingField, example.place, path, message)
+            .with_severity(severity)
+            .suggest("keep what the command does for this input");
+    }
     let has = |key: &str| example.find_entry(key).is_some();
     match scenario {
         "success" if !has("output") => missing(example, "output", path, findings),
