@@ -62,7 +62,11 @@ pub struct Invocation {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChainLink {
+    /// Without category.
     pub id: ItemId,
+    /// The stated category and the folder, where they are not empty: `category/id` names the item too.
+    #[serde(skip)]
+    pub categories: Vec<String>,
     pub version: String,
     /// As written.
     pub tool_type: String,
@@ -203,14 +207,37 @@ pub struct ScriptFile {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Python {
-    /// Whether `main(**parameters)` is called; otherwise the script gets arguments.
-    pub calls_main: bool,
+    pub entry: PythonEntry,
     pub venv: bool,
     pub dependencies: Vec<String>,
     /// The modules of `.ai/tools/lib/` that it may import, with their files.
     pub lib_imports: BTreeMap<String, PathBuf>,
     #[serde(skip)]
     pub beside: Beside,
+}
+
+/// What is called in a Python file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PythonEntry {
+    /// `main(**parameters)`.
+    Main,
+    /// `execute(parameters, project_path)`, as RYE calls it.
+    Execute,
+    /// The file itself, with arguments.
+    #[default]
+    Script,
+}
+
+impl PythonEntry {
+    /// The name of the function that returns the result.
+    pub fn function(self) -> Option<&'static str> {
+        match self {
+            Self::Main => Some("main"),
+            Self::Execute => Some("execute"),
+            Self::Script => None,
+        }
+    }
 }
 
 /// What else is in the folder of a script.
@@ -323,7 +350,7 @@ impl Invocation {
             Action::Process(process) => process
                 .python
                 .as_ref()
-                .is_none_or(|python| !python.calls_main),
+                .is_none_or(|python| python.entry == PythonEntry::Script),
             Action::Container(_) => true,
             Action::Http(_) | Action::Mcp(_) | Action::Meta(_) => false,
         }
@@ -430,7 +457,10 @@ impl Process {
             );
         }
         if let Some(python) = &self.python {
-            rows.add("action.python.calls_main", &python.calls_main.to_string());
+            rows.add(
+                "action.python.entry",
+                python.entry.function().unwrap_or("script"),
+            );
             rows.add("action.python.venv", &python.venv.to_string());
             rows.add_list("action.python.dependencies", &python.dependencies);
             for (name, file) in &python.lib_imports {

@@ -128,6 +128,9 @@ pub enum RunError {
     /// A directive that restricts a call is invalid.
     #[error("directive `{id}` is invalid, so its permissions are unknown")]
     InvalidDirective { id: String, findings: Vec<Finding> },
+    /// The directive only serves others, or its steps are missing.
+    #[error("directive `{id}` has no steps, so it cannot run")]
+    NoSteps { id: String },
     /// A glob of `--writes` is not valid.
     #[error("`{glob}` is not a pattern for paths: {reason}")]
     InvalidGlob { glob: String, reason: String },
@@ -305,6 +308,7 @@ impl Explain for RunError {
             Self::Signals(_) => Code::SignalsFailed,
             Self::Recovery { .. } => Code::RecoveryFailed,
             Self::InvalidDirective { .. } => Code::InvalidItem,
+            Self::NoSteps { .. } => Code::NotRunnable,
             Self::InvalidGlob { .. } => Code::InvalidPattern,
             Self::NothingToRollBack | Self::AgentCommand(_) => Code::Usage,
             Self::Reference(ReferenceError::Unknown(_) | ReferenceError::NotOurs(_)) => {
@@ -387,6 +391,7 @@ impl Explain for RunError {
             ),
             Self::Recovery { source, .. } | Self::InStep { source, .. } => source.hint(),
             Self::InvalidDirective { .. } => Some(hint!["correct the file; ", HintCall::Validate, " checks all of them"]),
+            Self::NoSteps { .. } => Some("give it a <process> with a <step>".into()),
             Self::InvalidGlob { .. } => Some(
                 "write patterns such as `docs/**` or `src/*.rs`, relative to the current folder and inside the project"
                     .into(),

@@ -34,6 +34,8 @@ pub(crate) struct PythonModule {
     pub(crate) assignments: Vec<NodeEntry>,
     /// The parameters of `main` as a JSON Schema.
     pub(crate) main: Option<Node>,
+    /// Whether there is a function `execute`, which RYE calls.
+    pub(crate) has_execute: bool,
     /// The position of the first syntax error.
     pub(crate) broken: Option<Position>,
 }
@@ -275,9 +277,11 @@ fn read_main(
     module: &mut PythonModule,
     findings: &mut Findings,
 ) {
-    let is_main = function
+    let name = function
         .child_by_field_name("name")
-        .is_some_and(|name| source.slice(name) == "main");
+        .map(|name| source.slice(name));
+    let is_main = name == Some("main");
+    module.has_execute |= name == Some("execute");
     let (true, Some(list)) = (is_main, function.child_by_field_name("parameters")) else {
         return;
     };

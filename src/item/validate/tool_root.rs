@@ -12,7 +12,7 @@ mod knowledge;
 #[cfg(test)]
 mod tests;
 
-use crate::item::finding::{Findings, Severity};
+use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::id::ItemId;
 use crate::item::node::{Data, Node};
 use crate::item::store::{ItemKind, ItemStore};
@@ -60,11 +60,33 @@ pub fn check(tool: &LoadedTool, findings: &mut Findings) {
     match explicit.unwrap_or_else(|| detect_version(map)) {
         ToolRootVersion::One => report_ignored(map, findings),
         ToolRootVersion::Two => {
-            knowledge::check(map, &names, findings);
-            complexity::check(map, &names, findings);
-            examples::check(map, &names, findings);
+            let mut found = Findings::new(findings.file(), findings.strength());
+            knowledge::check(map, &names, &mut found);
+            complexity::check(map, &names, &mut found);
+            examples::check(map, &names, &mut found);
+            let mut found = found.into_vec();
+            // Mistakes in text for people do not keep a tool from working.
+            let is_lenient = findings.strength() == Strength::Lenient;
+            for finding in found
+                .iter_mut()
+                .filter(|it| is_lenient && is_text(&it.path))
+            {
+                finding.severity = Severity::Warning;
+            }
+            findings.extend(found);
         }
     }
+}
+
+/// Whether a field is only read by people.
+fn is_text(path: &str) -> bool {
+    [
+        "tool.anti_patterns",
+        "tool.examples",
+        "tool.api_complexity.api_quirks",
+    ]
+    .iter()
+    .any(|section| path.starts_with(section))
 }
 
 /// The version that the tool states.
