@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::authoring::ItemStepError;
 use crate::context::ContextError;
 use crate::item::finding::Finding;
 use crate::item::store::LookupError;
@@ -14,7 +15,6 @@ use crate::item::tool::Origin;
 use crate::item::wording::shown;
 use crate::problem::{Code, Explain, Hint, HintCall, Problem, hint};
 use crate::run::error::RunError;
-use crate::run::items::ItemStepError;
 use crate::run::tool::{AcceptError, ToolResult, ToolStatus};
 
 #[derive(Debug, thiserror::Error)]

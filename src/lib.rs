@@ -7,7 +7,13 @@
 //! - [`mcp`]: the server for agents; asynchronous.
 //! - [`hooks`]: git hooks: putting them into a repository, and what each does.
 //! - [`error`]: the errors that the front doors report, with codes, hints and exit codes.
+//! - [`selftest`]: tests piton on this machine, in a throw-away repository.
+//! - [`doctor`]: checks what works on this machine by trying it.
 //! - [`run`]: running steps; the one place that joins processes, checkpoints and the journal.
+//! - [`authoring`]: the verbs of items: search, load, sign, migrate, create, update and delete.
+//! - [`trust`]: the user's trusted keys, signatures of authors, and what a person has seen.
+//! - [`values`]: fills in the templates of directives and evaluates their expressions.
+//! - [`workspace`]: the repository of a project, its checkpointer, and the folders of its journals.
 //! - [`audit`]: reads past runs from the journals.
 //! - [`journal`]: what a run did, event by event, in a chain that shows tampering; the lock of a worktree.
 //! - [`validation`]: every finding about a project in one pass; joins item, chains and syntax.
@@ -24,11 +30,13 @@
 //! - [`failpoint`]: points at which tests make piton die; empty in release builds.
 
 pub mod audit;
+pub mod authoring;
 pub mod checkpoint;
 pub mod cli;
 pub mod config;
 pub mod context;
 pub mod disk;
+pub mod doctor;
 pub(crate) mod encoding;
 pub mod error;
 pub mod exec;
@@ -40,6 +48,10 @@ pub mod mcp;
 pub mod policy;
 pub mod problem;
 pub mod run;
+pub mod selftest;
 pub(crate) mod system_call;
+pub mod trust;
 pub mod validation;
+pub mod values;
 pub(crate) mod words;
+pub mod workspace;

@@ -22,7 +22,7 @@ use crate::item::skeleton::TYPES;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::tool::ToolKind;
 use crate::item::topic::TOPICS;
-use crate::run::session::open_repository;
+use crate::workspace::open_repository;
 
 /// The variable that a shell sets to ask for completions; its value is the shell.
 pub(super) const VARIABLE: &str = "PITON_COMPLETE";

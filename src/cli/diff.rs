@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::run::error::RunError;
 use crate::run::project_history::{repo_paths, run_here};
-use crate::run::session::open_checkpointer;
+use crate::workspace::open_checkpointer;
 
 /// Show changes between two points
 ///

@@ -13,7 +13,7 @@ use crate::item::directive::{Directive, Step, StepAction};
 use crate::item::finding::{Strength, serialize_path};
 use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
-use crate::run::author::Authorship;
+use crate::trust::author::Authorship;
 
 /// List and show directives.
 #[derive(Debug, clap::Args)]

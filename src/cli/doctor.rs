@@ -6,9 +6,9 @@ use anstyle::{AnsiColor, Style};
 
 use super::{Format, Ui};
 use crate::context::{Context, ContextError, Environment};
+use crate::doctor::{self, CheckStatus, DoctorCheck, DoctorReport, Group, Patient};
 use crate::error::{Error, ExitStatus};
 use crate::hooks::{self, HookState, HooksSummary};
-use crate::run::doctor::{self, CheckStatus, DoctorCheck, DoctorReport, Group, Patient};
 
 /// Check this machine and explain how to fix what is missing
 ///

@@ -7,7 +7,7 @@ use crate::checkpoint::remote::Remote;
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::run::error::RunError;
-use crate::run::session::open_repository;
+use crate::workspace::open_repository;
 
 /// Fetch run logs from another repository
 ///

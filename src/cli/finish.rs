@@ -17,7 +17,8 @@ use crate::journal::summary::RunStatus;
 use crate::run::error::RunError;
 use crate::run::finish::{self, FinishPreview, FinishRequest};
 use crate::run::recovery::{self, OnFault};
-use crate::run::session::{RunRequest, open_repository};
+use crate::run::session::RunRequest;
+use crate::workspace::open_repository;
 
 /// Close a run and merge, squash or keep its branch
 ///

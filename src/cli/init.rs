@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::finding::serialize_path;
 use crate::item::source::read_bytes;
-use crate::run::session::open_repository;
+use crate::workspace::open_repository;
 
 /// Create `.ai/` with a working example
 ///

@@ -9,6 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::exec::parse_mode;
 use super::render;
 use super::ui::{Format, Ui};
+use crate::authoring::{Effort, Home, ItemCommand};
 use crate::checkpoint::secret::redacted;
 use crate::context::{self, Context};
 use crate::error::{Error, ExitStatus};
@@ -16,7 +17,7 @@ use crate::item::directive::CheckpointMode;
 use crate::item::search::SearchScope;
 use crate::item::store::{ItemKind, Layer};
 use crate::journal::event::Event;
-use crate::run::items::{self, Effort, Home, ItemCommand, ItemOutcome, ItemRequest};
+use crate::run::items::{self, ItemOutcome, ItemRequest};
 
 /// Options for writing items.
 #[derive(Debug, Default, clap::Args)]

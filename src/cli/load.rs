@@ -2,11 +2,11 @@
 
 use super::items::{self, ItemKindArgument, SourceArgument, Writing};
 use super::ui::{Format, Ui};
+use crate::authoring::{Home, ItemAnswer, ItemCommand, LoadItem, Loaded};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::signature::Integrity;
 use crate::item::store::ItemKind;
-use crate::run::items::{Home, ItemAnswer, ItemCommand, LoadItem, Loaded};
 
 /// Print an item, or copy it between project and user
 ///

@@ -2,13 +2,13 @@
 
 use super::items::{self, Writing};
 use super::{Format, Ui};
+use crate::authoring::{
+    Effort, ItemAnswer, ItemCommand, MigrateScripts, MigratedFile, MigratedTree,
+};
 use crate::context::{Context, ITEMS};
 use crate::error::{Error, ExitStatus};
 use crate::item::directive::CheckpointMode;
 use crate::item::migration::MigrationAction;
-use crate::run::items::{
-    Effort, ItemAnswer, ItemCommand, MigrateScripts, MigratedFile, MigratedTree,
-};
 
 /// Turn legacy scripts in `.ai/scripts/` into tools
 ///

@@ -4,11 +4,11 @@ use clap::builder::NonEmptyStringValueParser;
 
 use super::items::{self, Writing};
 use super::{Format, Ui};
+use crate::authoring::{CreateItem, Created, Home, ItemAnswer, ItemCommand, ItemName, NextStep};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::skeleton::SkeletonLayout;
 use crate::item::store::{ItemKind, Layer};
-use crate::run::items::{CreateItem, Created, Home, ItemAnswer, ItemCommand, ItemName, NextStep};
 
 /// Create a tool, directive or knowledge entry
 ///

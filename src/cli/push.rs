@@ -14,7 +14,7 @@ use crate::error::{Error, ExitStatus};
 use crate::journal;
 use crate::run::error::RunError;
 use crate::run::rewrite;
-use crate::run::session::open_repository;
+use crate::workspace::open_repository;
 
 /// Push run logs to another repository
 ///

@@ -19,7 +19,7 @@ use crate::item::tool::Isolation;
 use crate::journal::RunId;
 use crate::journal::event::{Event, Wait};
 use crate::journal::summary::RunStatus;
-use crate::run::consent::{self, UnreviewedItem};
+use crate::run::consent;
 use crate::run::directive::{self, Run, RunInput, StartAt, TakeUp, Worker};
 use crate::run::error::RunError;
 use crate::run::json::RunLine;
@@ -27,6 +27,7 @@ use crate::run::project_history::{ProjectHistory, RunReport, repo_paths, run_her
 use crate::run::remainder::Left;
 use crate::run::review::Review;
 use crate::run::situation::Life;
+use crate::trust::unreviewed::{self, UnreviewedItem};
 
 /// Resume a waiting, interrupted or failed run
 ///
@@ -269,7 +270,7 @@ fn approve_items(
 ) -> Result<ExitStatus, Error> {
     let items: Vec<UnreviewedItem> = names
         .iter()
-        .map(|name| consent::find(ctx, name))
+        .map(|name| unreviewed::find(ctx, name))
         .collect::<Result<_, _>>()?;
     if !is_confirmed {
         for item in &items {

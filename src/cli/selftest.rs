@@ -7,7 +7,7 @@ use anstyle::AnsiColor;
 use super::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
-use crate::run::selftest::{
+use crate::selftest::{
     self, SelfTest, SelftestCheck, SelftestFolder, SelftestReport, SelftestStatus,
 };
 

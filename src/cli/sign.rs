@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use super::items::{self, ItemKindArgument, Writing};
 use super::{Format, Ui};
-use crate::context::Context;
-use crate::error::{Error, ExitStatus};
-use crate::item::store::ItemKind;
-use crate::run::author::Authorship;
-use crate::run::items::{
+use crate::authoring::{
     CheckedItem, Home, ItemAnswer, ItemCommand, SignItems, SignatureReport, Signed, SignedItem,
     check_signatures,
 };
+use crate::context::Context;
+use crate::error::{Error, ExitStatus};
+use crate::item::store::ItemKind;
+use crate::trust::author::Authorship;
 
 /// Stamp items, and sign them with your SSH key
 ///

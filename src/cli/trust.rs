@@ -6,7 +6,7 @@ use super::{Format, Ui};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::run::error::RunError;
-use crate::run::trust::{self, TrustChange, TrustError, Trusted};
+use crate::trust::keys::{self, TrustChange, TrustError, Trusted};
 
 /// The maximum size of a key.
 const MAX_KEY: u64 = 64 * 1024;
@@ -77,13 +77,13 @@ pub(super) fn run(
                 add.key.clone()
             };
             print_change(
-                &trust::add(ctx, &key, add.name.as_deref()).map_err(RunError::from)?,
+                &keys::add(ctx, &key, add.name.as_deref()).map_err(RunError::from)?,
                 ui,
             )
         }
         TrustCommand::List(_) => list(ctx, ui),
         TrustCommand::Revoke(revoke) => print_change(
-            &trust::revoke(ctx, &revoke.name).map_err(RunError::from)?,
+            &keys::revoke(ctx, &revoke.name).map_err(RunError::from)?,
             ui,
         ),
     }
@@ -114,7 +114,7 @@ fn print_change(change: &TrustChange, ui: &mut Ui) -> Result<ExitStatus, Error> 
 }
 
 fn list(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
-    let (trust, all) = trust::list(ctx).map_err(RunError::from)?;
+    let (trust, all) = keys::list(ctx).map_err(RunError::from)?;
     if ui.format() == Format::Json {
         ui.json(&serde_json::json!({
             "signers": all,

@@ -24,13 +24,13 @@ use serde_json::json;
 
 use crate::config::ColorSetting;
 use crate::context::Environment;
+use crate::doctor::{TerminalInfo, TerminalKind};
 use crate::error::Error;
 use crate::exec::pager::Pager;
 use crate::item::finding::{Finding, Severity};
 use crate::item::tool::Origin;
 pub use crate::item::wording::clean;
 use crate::problem::{Code, Explain, Problem};
-use crate::run::doctor::{TerminalInfo, TerminalKind};
 use live::{Cursor, LiveLine};
 
 pub(super) use live::elapsed;

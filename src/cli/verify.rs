@@ -12,7 +12,7 @@ use crate::journal::event::Acceptance;
 use crate::journal::{self, KeyFile};
 use crate::run::acceptance;
 use crate::run::error::RunError;
-use crate::run::session::open_repository;
+use crate::workspace::open_repository;
 
 /// Verify the recorded history against git, offline
 ///

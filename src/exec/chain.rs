@@ -3,6 +3,8 @@
 //! [`resolve`] follows the executors by id through project, user and built-in items. It is pure:
 //! the same store gives the same chain. Its errors show the chain as far as it was followed.
 
+use std::collections::VecDeque;
+
 use crate::item::id::ItemId;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer, LookupError};
 use crate::item::tool::{LoadedTool, ToolKind, stand_in};
@@ -250,6 +252,33 @@ pub fn find_executor<'s>(
 /// The built-in item that takes the place of an executor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuiltinExecutor(pub ItemId);
+
+/// A tool, its runtime chain, and the tools that it may call with their chains, as far as they
+/// exist.
+pub fn links<'s>(store: &'s ItemStore, id: &str) -> Vec<&'s Item> {
+    let mut found: Vec<&Item> = Vec::new();
+    let mut open: VecDeque<&Item> = store.find(ItemKind::Tool, id).into_iter().collect();
+    while let Some(item) = open.pop_front() {
+        // Several tools may call the same tool, and invalid tools may call each other.
+        if found.iter().any(|known| std::ptr::eq(*known, item)) {
+            continue;
+        }
+        found.push(item);
+        let Some(tool) = item.as_tool() else { continue };
+        open.extend(
+            resolve(store, tool)
+                .into_iter()
+                .flat_map(|chain| chain.executors),
+        );
+        open.extend(
+            tool.manifest
+                .aggregates()
+                .into_iter()
+                .filter_map(|id| store.find(ItemKind::Tool, id).ok()),
+        );
+    }
+    found
+}
 
 /// Describes why an executor was not found.
 fn fate(lookup: &LookupError) -> String {

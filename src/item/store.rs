@@ -24,8 +24,10 @@ use super::finding::{Finding, Strength};
 use super::id::{InvalidItemId, ItemId};
 use super::knowledge::Knowledge;
 use super::position::Position;
-use super::signature::Integrity;
+use super::signature::{Integrity, UNSTAMPED_FOLDERS};
+use super::source::files_below;
 use super::tool::LoadedTool;
+use super::validate;
 use super::wording::{nearest, shown};
 use crate::problem::{Code, Explain, Hint, HintCall, hint};
 
@@ -110,6 +112,33 @@ impl Item {
         match &self.content {
             ItemContent::Directive(directive) => Some(directive),
             _ => None,
+        }
+    }
+
+    /// Its own files: of a tool folder, every file that its stamp covers.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let Some(tool) = self.as_tool() else {
+            return vec![self.file.clone()];
+        };
+        match &tool.folder {
+            None => std::iter::once(self.file.clone())
+                .chain(validate::entrypoint(tool))
+                .collect(),
+            Some(folder) => {
+                let is_overlooked = |path: &Path| {
+                    let inside = path.strip_prefix(folder).unwrap_or(path);
+                    inside.components().any(|part| {
+                        UNSTAMPED_FOLDERS
+                            .iter()
+                            .any(|name| part.as_os_str() == *name)
+                    })
+                };
+                files_below(folder)
+                    .into_iter()
+                    .map(|(path, _)| path)
+                    .filter(|path| !is_overlooked(path))
+                    .collect()
+            }
         }
     }
 

@@ -4,11 +4,11 @@
 //! `--allow-authoring`. Under `--as` there is none.
 
 use super::failure::ToolFailure;
+use crate::authoring::Verb;
 use crate::checkpoint::path::RepoPath;
 use crate::context::ITEMS;
 use crate::problem::Code;
 use crate::run::error_titles::ErrorTitle;
-use crate::run::items::Verb;
 use crate::run::undo::{FileEffect, UndoPreview};
 
 /// Whether agents may write items.

@@ -19,9 +19,10 @@ use crate::context::principal::{PersonChannel, Principal};
 use crate::item::store::ItemKind;
 use crate::item::wording::clean;
 use crate::problem::Explain as _;
-use crate::run::author::AuthorError;
-use crate::run::consent::{self, UnreviewedItem};
+use crate::run::consent;
 use crate::run::error_titles::ErrorTitle;
+use crate::trust::author::AuthorError;
+use crate::trust::unreviewed::UnreviewedItem;
 
 /// The longest question. A person sees everything that they allow, or is asked in the terminal.
 const MOST_SHOWN: usize = 8 * 1024;

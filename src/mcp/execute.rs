@@ -21,9 +21,9 @@ use super::call::{Answered, CallReply, CallWork, Caller};
 use super::consent::{self, Obtained};
 use super::failure::ToolFailure;
 use super::projects::Projects;
+use crate::authoring::Verb;
 use crate::item::store::ItemKind;
 use crate::item::wording::{nearest, shown};
-use crate::run::items::Verb;
 
 pub(crate) const ARGUMENTS: [&str; 9] = [
     "item_type",

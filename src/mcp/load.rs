@@ -12,12 +12,11 @@ use super::call::{Answered, CallWork};
 use super::execute::PATIENCE;
 use super::failure::ToolFailure;
 use super::projects::{Projects, lock};
+use crate::authoring::{Effort, ItemAnswer, ItemCommand, Loaded, Verb};
 use crate::context::Context;
 use crate::item::store::{ItemKind, Layer};
 use crate::problem::{HintCall, hint};
-use crate::run::items::{
-    self, Effort, ItemAnswer, ItemCommand, ItemOutcome, ItemRequest, Loaded, Verb,
-};
+use crate::run::items::{self, ItemOutcome, ItemRequest};
 
 pub(crate) const ARGUMENTS: [&str; 7] = [
     "item_type",

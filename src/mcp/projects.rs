@@ -25,10 +25,10 @@ use crate::item::wording::shown;
 use crate::policy::Authority;
 use crate::problem::Code;
 use crate::run::baseline::Baseline;
-use crate::run::consent;
 use crate::run::error::RunError;
 use crate::run::error_titles::ErrorTitle;
 use crate::run::pinned_authority::PinnedAuthority;
+use crate::trust::unreviewed;
 
 /// State shared by all calls of a server.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Projects {
         if confinement.is_some() {
             // The items are pinned with the directive; else a later edit would count as seen.
             let served = allowed.iter().filter_map(|root| origin.moved_to(root).ok());
-            served.for_each(|project| consent::remember(&project));
+            served.for_each(|project| unreviewed::remember(&project));
         }
         Ok(Self {
             origin,
@@ -245,7 +245,7 @@ impl Project {
         then: impl FnOnce(Option<&mut Baseline>) -> T,
     ) -> Result<T, RunError> {
         // Nothing runs before the items are known, or an agent's item would count as the person's.
-        consent::remember(&self.seen);
+        unreviewed::remember(&self.seen);
         let mut kept = lock(&self.baseline);
         if kept.is_none() && !self.is_closed.load(Ordering::SeqCst) {
             *kept = Baseline::take(&self.seen)?;

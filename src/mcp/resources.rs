@@ -19,6 +19,7 @@ use super::pagination::page;
 use super::projects::Projects;
 use crate::audit::history::{History, RunRecord, StepRecord};
 use crate::audit::reference;
+use crate::authoring;
 use crate::checkpoint::object::ObjectId;
 use crate::context::Context;
 use crate::item::search::{Query, SearchOrder, SearchScope};
@@ -28,7 +29,6 @@ use crate::journal::RunId;
 use crate::problem::Code;
 use crate::run::error::RunError;
 use crate::run::error_titles::ErrorTitle;
-use crate::run::items;
 use crate::run::json::{LoggedRun, ShownRun};
 use crate::run::project_history::ProjectHistory;
 
@@ -236,7 +236,7 @@ pub(super) fn checkpoints(history: &History) -> impl Iterator<Item = ObjectId> {
 
 /// The text of an item and its MIME type.
 fn item(ctx: &Context, kind: ItemKind, id: &str) -> Option<(String, &'static str)> {
-    let loaded = items::load_one(ctx, kind, id).ok()?;
+    let loaded = authoring::load_one(ctx, kind, id).ok()?;
     let mime = mime_type(kind, &loaded.path);
     Some((loaded.content, mime))
 }

@@ -5,7 +5,6 @@
 //! accept, because its client is an agent and not the person.
 
 use super::error::RunError;
-use super::folders::{RunFolders, key_file};
 use super::rewrite;
 use super::worktree_lock::refuse_inside;
 use crate::audit::history::{History, StepRecord};
@@ -18,6 +17,7 @@ use crate::context::Context;
 use crate::journal::event::{Acceptance, AcceptedCommit, Event};
 use crate::journal::{RunId, StepId};
 use crate::problem::{Code, Explain, Hint};
+use crate::workspace::{RunFolders, key_file};
 
 /// Why a checkpoint was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,7 +75,7 @@ pub fn accept(ctx: &Context, names: &[String], reason: &str) -> Result<Accepted,
     if reason.is_empty() {
         return Err(AcceptanceError::NoReason.into());
     }
-    let repository = super::session::open_repository(ctx)?;
+    let repository = crate::workspace::open_repository(ctx)?;
     let channel = ctx.principal.channel().ok_or(RunError::PersonNeeded)?;
     // A tool that runs inside a run must not accept in the user's name.
     refuse_inside(ctx, &RunFolders::of_project(ctx).own)?;

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use super::checkpoint::{CheckpointRequest, CommitSelection, GitCheckpoint, git_checkpoint};
 use super::error::RunError;
 use super::remainder::{KeptStep, kept_here, left_of};
-use super::session::{Observer, RunRequest, open_checkpointer, open_repository};
+use super::session::{Observer, RunRequest};
 use super::undo::combine;
 use crate::audit::history::{History, StepRecord};
 use crate::checkpoint::checkpointer::Checkpointer;
@@ -28,6 +28,7 @@ use crate::encoding::hex;
 use crate::exec::process;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::{RunId, StepId};
+use crate::workspace::{open_checkpointer, open_repository};
 
 /// The prefix of the names of baselines.
 const NAMES: &str = "baselines/";

@@ -29,13 +29,12 @@ use serde_json::{Map, Value};
 use super::agent::AgentCommands;
 use super::confinement;
 use super::error::RunError;
-use super::folders::RunFolders;
 use super::pinned_authority::PinnedAuthority;
 use super::secrecy::Secrets;
 use super::session::{DirectiveStart, Observer, Reopened, RunRequest, Session};
+use super::takeover;
 use super::tool::Listener;
 use super::unfinished_note::{self, WaitingRun};
-use super::{takeover, values};
 use crate::audit::history::StepOutcome;
 use crate::checkpoint::path::RepoPath;
 use crate::context::Context;
@@ -48,6 +47,8 @@ use crate::journal::RunId;
 use crate::journal::event::{Approver, Event, Wait};
 use crate::journal::summary::{RunStatus, RunSummary, StepStatus, StepSummary};
 use crate::problem::{Code, Problem};
+use crate::values;
+use crate::workspace::RunFolders;
 pub(in crate::run) use execute_step::HUMAN_ACTION;
 use pin::{Pinned, RunOptions};
 pub use restart::{Restarted, StartAt};
@@ -261,7 +262,7 @@ impl PreparedRun {
 
     /// A note about unsigned items.
     pub fn unsigned_note(&self) -> Option<String> {
-        super::author::unsigned_note(self.pinned.unsigned(&self.store))
+        crate::trust::author::unsigned_note(self.pinned.unsigned(&self.store))
     }
 
     /// The directive, as `id@version`.

@@ -9,13 +9,13 @@ use std::io;
 use std::path::PathBuf;
 
 use super::acceptance::AcceptanceError;
-use super::author::AuthorError;
 use super::caches::CacheError;
 use super::finish::FinishError;
 use super::linked_worktree::WorktreeError;
 use super::pinned_authority::ConfinementError;
 use crate::audit::error::AuditError;
 use crate::audit::reference::ReferenceError;
+use crate::authoring::ItemStepError;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::object::ObjectId;
 use crate::exec::ResolveError;
@@ -32,12 +32,13 @@ use crate::journal::lock::LockError;
 use crate::journal::{JournalError, RunId};
 use crate::problem::{Code, Explain, Hint, HintCall, hint, with_causes};
 
+use crate::trust::author::AuthorError;
+use crate::values::ValueError;
+
 use super::directive::Waiting;
-use super::items::ItemStepError;
 use super::undo::error::UndoError;
 use super::unfinished_note::WaitingRun;
 use super::unsettled::RecoveryAction;
-use super::values::ValueError;
 
 pub use restart::RestartError;
 use words::{needs, problem_list, tree_name, waiting_in};
@@ -198,7 +199,7 @@ pub enum RunError {
     Value(#[from] ValueError),
     /// An item step failed.
     #[error(transparent)]
-    Item(#[from] ItemStepError),
+    Item(ItemStepError),
     /// The agent command cannot be parsed.
     #[error("`{}` is not a command line", item_shown(.0))]
     AgentCommand(String),

@@ -16,7 +16,7 @@ pub use tidy::tidy_after;
 use serde::Serialize;
 
 use super::error::RunError;
-use super::session::{Observer, RunRequest, Session, open_checkpointer};
+use super::session::{Observer, RunRequest, Session};
 use super::undo::error::UndoError;
 use crate::audit::history::History;
 use crate::checkpoint::checkpointer::Checkpointer;
@@ -32,6 +32,7 @@ use crate::journal::RunId;
 use crate::journal::event::FinishHow;
 use crate::journal::summary::{RunSummary, StepStatus};
 use crate::problem::with_causes;
+use crate::workspace::open_checkpointer;
 use judgement::{BranchOutcome, Judgement, judge};
 
 /// A request to finish a run.

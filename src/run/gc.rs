@@ -10,7 +10,7 @@ use jiff::SignedDuration;
 
 use super::baseline;
 use super::error::RunError;
-use super::session::{Observer, RunRequest, Session, open_repository};
+use super::session::{Observer, RunRequest, Session};
 use super::takeover;
 use crate::audit::history::History;
 use crate::audit::retention::{self, Retention, RetentionLimits};
@@ -24,6 +24,7 @@ use crate::item::search;
 use crate::journal::RunId;
 use crate::journal::event::Event;
 use crate::journal::summary::RunStatus;
+use crate::workspace::open_repository;
 
 /// How long unused cache entries are kept.
 const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);

@@ -5,7 +5,7 @@
 
 use super::error::RunError;
 use super::recorder::Recorder;
-use super::session::{Observer, RunRequest, Session, open_checkpointer};
+use super::session::{Observer, RunRequest, Session};
 use super::unsettled;
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::object::ObjectId;
@@ -16,6 +16,7 @@ use crate::failpoint::failpoint;
 use crate::journal::StepId;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::summary::{RunStatus, RunSummary, StepStatus};
+use crate::workspace::open_checkpointer;
 
 /// What a hard roll back would do.
 #[derive(Clone, Debug, serde::Serialize)]

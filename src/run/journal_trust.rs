@@ -5,9 +5,7 @@
 
 use super::consent::approver;
 use super::error::RunError;
-use super::folders::{RunFolders, key_file};
 use super::rewrite;
-use super::session::open_repository;
 use super::worktree_lock::{WorktreeLock, refuse_inside};
 use crate::context::Context;
 use crate::journal::event::{Consent, ConsentTo, ConsentedItem, Event};
@@ -15,6 +13,7 @@ use crate::journal::lock::Holder;
 use crate::journal::{
     self, Authenticity, Digest, JournalError, KnownEnds, Record, RunId, TagCheck,
 };
+use crate::workspace::{RunFolders, key_file, open_repository};
 
 /// The lines of a journal that are not known to be of piton.
 #[derive(Clone, Debug)]

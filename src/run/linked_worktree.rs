@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use jiff::SignedDuration;
 
 use super::error::RunError;
-use super::session::open_repository;
 use crate::audit::history::RunRecord;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::linked_worktree::{LinkedWorktree, Removal};
@@ -20,6 +19,7 @@ use crate::checkpoint::repository::Repository;
 use crate::context::{Context, ContextError};
 use crate::journal::{self, JournalError, RunId, lock};
 use crate::problem::{Code, Explain, Hint};
+use crate::workspace::open_repository;
 
 /// The prefix of the branches of runs.
 pub const BRANCHES: &str = "refs/heads/piton/";

@@ -1,7 +1,6 @@
 //! The text that an author of a commit message receives, and the check of the message that comes
 //! back.
 
-use super::session::open_repository;
 use super::settle::Wording;
 use crate::checkpoint::delta::{Change, ChangeKind, stat};
 use crate::checkpoint::message;
@@ -9,6 +8,7 @@ use crate::checkpoint::repository::Repository;
 use crate::checkpoint::secret::redacted;
 use crate::context::Context;
 use crate::item::wording::shown;
+use crate::workspace::open_repository;
 
 /// How many files the text lists.
 const FILES: usize = 50;

@@ -49,8 +49,6 @@ pub enum RunOf {
 pub enum ConfinementError {
     #[error("directive `{0}`, or what it names, has changed since the server was started with it")]
     Changed(String),
-    #[error("`{0}` has changed since the server was started, which is limited to a directive")]
-    Item(String),
     #[error("this server is limited to directive `{0}`, which does not run this")]
     Other(String),
     #[error("this server is limited to directive `{directive}`, which does not permit changing {}", listed(.paths))]
@@ -169,7 +167,7 @@ impl PinnedAuthority {
 impl Explain for ConfinementError {
     fn code(&self) -> Code {
         match self {
-            Self::Changed(_) | Self::Item(_) => Code::ItemChanged,
+            Self::Changed(_) => Code::ItemChanged,
             Self::Other(_) => Code::PermissionDenied,
             Self::Writes { .. } => Code::WriteDenied,
         }
@@ -177,7 +175,7 @@ impl Explain for ConfinementError {
 
     fn hint(&self) -> Option<Hint> {
         Some(match self {
-            Self::Changed(_) | Self::Item(_) => {
+            Self::Changed(_) => {
                 "ask the person to look at the change and to start the server anew".into()
             }
             Self::Other(id) => format!("run `{id}`, or call the tools that it permits").into(),

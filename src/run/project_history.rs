@@ -12,11 +12,9 @@ use serde::Serialize;
 use super::belonging;
 use super::directive::{self, HUMAN_ACTION, Waiting};
 use super::error::{RunError, way_on_in};
-use super::folders::RunFolders;
 use super::linked_worktree::WorktreeError;
 use super::remainder::{Left, left_here};
 use super::review::{Review, review};
-use super::session::open_repository;
 use super::situation::{self, Holders, Life, Situation};
 use crate::audit::fate::{BranchReading, Fates};
 use crate::audit::history::{History, RecordSource, RunRecord, StepRecord};
@@ -30,6 +28,7 @@ use crate::journal::event::{StepKind, Wait};
 use crate::journal::lock;
 use crate::journal::summary::{RunStatus, StepStatus};
 use crate::journal::{JournalError, RunId, StepId};
+use crate::workspace::{RunFolders, open_repository};
 
 /// The records of a project.
 pub struct ProjectHistory {

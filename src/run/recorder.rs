@@ -6,10 +6,8 @@
 
 use serde_json::{Map, Value};
 
-use super::consent;
 use super::directive::state::{Cost, RunState};
 use super::error::RunError;
-use super::folders::RunFolders;
 use super::recovery::OnFault;
 use super::session::Observer;
 use super::settle::Settlement;
@@ -26,6 +24,8 @@ use crate::journal::summary::{
 };
 use crate::journal::{Digest, Journal, RunId, StepId, sequence};
 use crate::problem::Problem;
+use crate::trust::unreviewed;
+use crate::workspace::RunFolders;
 
 /// Writes the journal of a run.
 pub(super) struct Recorder<'a> {
@@ -95,7 +95,7 @@ impl<'a> Recorder<'a> {
         let digest = self.journal.append(at, event)?;
         match event {
             Event::StepStarted { step, .. } => self.numbered = *step,
-            Event::ChangesFound { delta, .. } => consent::note_changes(self.ctx, delta),
+            Event::ChangesFound { delta, .. } => unreviewed::note_changes(self.ctx, delta),
             Event::Decided { decision, .. } => {
                 self.open_recovery = Some(RecoveryAction::of_decision(decision));
             }

@@ -15,10 +15,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::error::RunError;
-use super::folders::{RunFolders, key_file};
 use super::recorder::Recorder;
 use super::resume_point::{ResumePoint, StartedProcess};
-use super::session::{Observer, open_checkpointer};
+use super::session::Observer;
 use super::settle::{self, Settlement};
 use super::step::skipped;
 use super::worktree_lock::WorktreeLock;
@@ -38,6 +37,7 @@ use crate::journal::lock::{Holder, UnfinishedRun};
 use crate::journal::summary::{RunStatus, StepStatus};
 use crate::journal::{Continuation, Journal, JournalError, RunId, TagDemand};
 use crate::problem::{Code, Problem, with_causes};
+use crate::workspace::{RunFolders, key_file, open_checkpointer};
 
 /// What a recovery does about a disk that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,6 @@
 //! and the steps.
 
 use super::error::RunError;
-use super::session::open_checkpointer;
 use crate::audit::history::{History, StepRecord};
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::delta::Delta;
@@ -15,6 +14,7 @@ use crate::checkpoint::remainder::{EditsSince, RecordedChanges, Remainder};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::journal::StepId;
+use crate::workspace::open_checkpointer;
 
 /// A step with uncommitted changes.
 #[derive(Clone, Debug)]

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::error::RunError;
 use super::remainder::{KeptStep, Left, left_of};
-use super::session::open_checkpointer;
 use super::settle::stages;
 use crate::audit::history::{History, RunRecord, StepRecord};
 use crate::checkpoint::attribution::{Attributed, Ownership};
@@ -22,6 +21,7 @@ use crate::checkpoint::remainder::{EditsSince, RecordedChanges};
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
 use crate::journal::event::{StepKind, Wait};
+use crate::workspace::open_checkpointer;
 
 /// The changes that a person is asked to approve.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

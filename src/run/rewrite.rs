@@ -7,7 +7,6 @@ use std::fs;
 use std::path::Path;
 
 use super::error::RunError;
-use super::folders::key_file;
 use crate::audit::fate::{BranchReading, Fates};
 use crate::audit::history::History;
 use crate::audit::trail;
@@ -21,6 +20,7 @@ use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Event, RewrittenCommit};
 use crate::journal::summary::{RunStatus, RunSummary};
 use crate::journal::{Durability, Journal, JournalError, RunId, Salt, StepId, sequence};
+use crate::workspace::key_file;
 
 /// The result.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,18 +14,16 @@ use jiff::Timestamp;
 use super::directive::pin::Pinned;
 use super::directive::state::RunState;
 use super::error::{RestartError, RunError};
-use super::folders::{RunFolders, key_file};
 use super::recorder::Recorder;
 use super::recovery::{self, OnFault};
 use super::worktree_lock::WorktreeLock;
 use super::{atomic, belonging, checkpoint, takeover, touched, unfinished_note};
 use crate::audit::trail;
-use crate::checkpoint::checkpointer::{CheckpointOptions, Checkpointer};
+use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::error::CheckpointError;
 use crate::checkpoint::repository::Repository;
 use crate::checkpoint::snapshot::Snapshot;
 use crate::context::Context;
-use crate::exec::interrupt::Interrupts;
 use crate::exec::mcp::Servers;
 use crate::exec::private_folder;
 use crate::failpoint::failpoint;
@@ -35,6 +33,7 @@ use crate::journal::lock::Holder;
 use crate::journal::summary::{RunStatus, RunSummary};
 use crate::journal::{Durability, Journal, RunId, Salt, StepId};
 use crate::problem::Problem;
+use crate::workspace::{RunFolders, key_file, open_checkpointer, open_repository};
 
 pub(super) use reopen::{EndedRun, Reopened};
 
@@ -101,43 +100,6 @@ pub struct Session<'a> {
     lacks_git: bool,
     /// `None` once the run has ended.
     lock: Option<WorktreeLock>,
-}
-
-/// Opens the repository of a project, ready for checkpoints.
-pub fn open_checkpointer(ctx: &Context) -> Result<Checkpointer, CheckpointError> {
-    let stop = ctx.stop.clone();
-    // Without signal handlers, a filter ends by itself or at its time limit.
-    let listen = move || {
-        let interrupts = Interrupts::listen_for(&stop).ok();
-        Box::new(move || {
-            interrupts
-                .as_ref()
-                .is_some_and(|heard| heard.received().is_some())
-        }) as Box<dyn Fn() -> bool>
-    };
-    Ok(Checkpointer::open(open_repository(ctx)?, options(ctx))?.listening(Box::new(listen)))
-}
-
-/// Opens the repository of a project.
-pub fn open_repository(ctx: &Context) -> Result<Repository, CheckpointError> {
-    Repository::open(
-        &ctx.root,
-        ctx.home.as_deref(),
-        ctx.environment.variables(),
-        ctx.config.fsync(),
-    )
-}
-
-fn options(ctx: &Context) -> CheckpointOptions {
-    CheckpointOptions {
-        max_file_size: ctx.config.max_file_size(),
-        max_total_size: ctx.config.max_total_size(),
-        lock_wait: Duration::from_secs(2),
-        environment: ctx.environment.variables().clone(),
-        hooks: ctx.config.hooks(),
-        secrets: ctx.config.secrets(),
-        secrets_allowed: ctx.config.secrets_allowed(),
-    }
 }
 
 impl<'a> Session<'a> {

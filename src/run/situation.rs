@@ -11,13 +11,13 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::error::RunError;
-use super::folders::RunFolders;
 use crate::audit::history::{RecordSource, RunRecord};
 use crate::checkpoint::repository::Repository;
 use crate::context::Context;
 use crate::journal::RunId;
 use crate::journal::lock::{self, Holder};
 use crate::journal::summary::RunStatus;
+use crate::workspace::RunFolders;
 
 /// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::confinement::{self, IsolatedProcess, IsolationRequest};
 use super::error::RunError;
 use super::recorder::Recorder;
-use super::session::{Session, open_repository};
+use super::session::Session;
 use super::settle::{self, ChangesVerdict, Rules, Settlement, UnheldFiles, Wording};
 use super::touched::{self, touches_definition};
 use crate::checkpoint::attribution::{Doubt, Ownership};
@@ -31,6 +31,7 @@ use crate::journal::summary::{CheckpointStatus, CheckpointSummary, RunStatus, St
 use crate::journal::{RunId, StepId};
 use crate::policy::{self, InvalidGlob, PathGlobs};
 use crate::problem::{Code, HintCall, Problem, hint};
+use crate::workspace::open_repository;
 
 /// Up to this many files are listed one by one.
 const MOST_NAMED: usize = 3;

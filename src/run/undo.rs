@@ -26,10 +26,9 @@ use target::{UndoDirection, UndoTarget};
 pub(super) use written::WrittenPaths;
 
 use super::error::RunError;
-use super::folders::key_file;
 use super::pinned_authority::PinnedAuthority;
 use super::recovery::{self, OnFault};
-use super::session::{Observer, RunRequest, Session, open_checkpointer, open_repository};
+use super::session::{Observer, RunRequest, Session};
 use super::step::summary;
 use crate::audit::history::{History, RecordSource, StepOutcome, StepRecord};
 use crate::checkpoint::error::CheckpointError;
@@ -43,6 +42,7 @@ use crate::item::directive::CheckpointMode;
 use crate::journal::event::{Decision, StepKind};
 use crate::journal::summary::{CheckpointStatus, CheckpointSummary, RunSummary};
 use crate::journal::{self, RunId};
+use crate::workspace::{key_file, open_checkpointer, open_repository};
 
 /// What to undo or redo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

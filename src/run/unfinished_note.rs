@@ -8,12 +8,12 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::error::RunError;
-use super::folders::RunFolders;
 use super::resume_point::ResumePoint;
 use crate::audit::history::RunRecord;
 use crate::item::source::{Unread, read_bytes};
 use crate::journal::event::Wait;
 use crate::journal::{JournalError, RunId, StepId};
+use crate::workspace::RunFolders;
 
 /// The file name. Hooks rely on this: the file exists only while a run is unfinished.
 pub const FILE: &str = "run";
@@ -46,7 +46,7 @@ impl WaitingRun {
 }
 
 /// The unfinished run of a directive in this worktree.
-pub(super) fn find(folders: &RunFolders) -> Result<Option<WaitingRun>, RunError> {
+pub(crate) fn find(folders: &RunFolders) -> Result<Option<WaitingRun>, RunError> {
     let Some(run) = named(&folders.own)? else {
         return Ok(None);
     };

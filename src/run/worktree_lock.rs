@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::error::RunError;
-use super::folders::RunFolders;
 use crate::context::Context;
 use crate::exec::process;
 use crate::exec::supervisor::MARK;
 use crate::journal::lock::{self, Heartbeat, Holder, LockError, RunLock, UnfinishedRun};
+use crate::workspace::RunFolders;
 
 /// The lock of a worktree.
 pub(super) struct WorktreeLock {

@@ -8,13 +8,19 @@ use std::fs;
 use std::path::Path;
 
 /// Front door first. A module may use the modules after it, never one before it.
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 27] = [
     "main",
     "cli",
     "mcp",
     "hooks",
     "error",
+    "selftest",
+    "doctor",
     "run",
+    "authoring",
+    "trust",
+    "values",
+    "workspace",
     "audit",
     "journal",
     "validation",
@@ -572,12 +578,12 @@ const FOREIGN_TEXTS: [(&str, &str); 24] = [
     ("item/yaml", "the YAML parser"),
     ("item/params", "the JSON Schema crate"),
     ("mcp/stdio/message.rs", "the JSON parser"),
-    ("run/author.rs", "ssh-keygen"),
+    ("trust/author.rs", "ssh-keygen"),
     ("problem", "the names of the codes"),
     ("checkpoint/message/given.rs", "git"),
     ("exec/resolve/script.rs", "Python"),
     ("item/migration/modules.rs", "Python"),
-    ("run/doctor/programs.rs", "git"),
+    ("doctor/programs.rs", "git"),
     // Only the colour of a status depends on its text.
     ("cli/ui/paint.rs", "piton"),
 ];

@@ -10,7 +10,7 @@ use piton::journal::RunId;
 use piton::problem::{Code, Explain as _};
 use piton::run::error::RunError;
 use piton::run::linked_worktree::{self, CommittedState, RunWorktree};
-use piton::run::session::open_repository;
+use piton::workspace::open_repository;
 
 use crate::harness::TestProject;
 

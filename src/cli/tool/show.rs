@@ -11,7 +11,7 @@ use crate::exec::description::ToolDescription;
 use crate::item::finding::Strength;
 use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore};
-use crate::run::author::{self, Authorship};
+use crate::trust::author::{self, Authorship};
 
 /// Show a tool's manifest and where each field comes from.
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,6 @@
 //! Actions on items: reads knowledge, signs, validates, creates, updates and deletes.
 //!
-//! Each is a verb of [`crate::run::items`], as in the terminal; a change of the project is a run that can be undone.
+//! Each is a verb of [`crate::authoring`], as in the terminal; a change of the project is a run that can be undone.
 //! Only a person at a terminal can sign with a key.
 
 use std::sync::Arc;
@@ -11,6 +11,9 @@ use super::agent_loop;
 use super::directive::refuse_cancelled;
 use super::tool::mode;
 use super::{PATIENCE, on_thread};
+use crate::authoring::{
+    self, CreateItem, Effort, ItemAnswer, ItemCommand, SignItems, Signed, Verb,
+};
 use crate::context::Context;
 use crate::item::id::ItemId;
 use crate::item::store::{ItemKind, Layer, LookupError};
@@ -23,10 +26,7 @@ use crate::mcp::load;
 use crate::mcp::projects::{Projects, lock};
 use crate::problem::Code;
 use crate::run::error_titles::ErrorTitle;
-use crate::run::items::{
-    self, CreateItem, Effort, ItemAnswer, ItemCommand, ItemOutcome, ItemRequest, SignItems, Signed,
-    Verb,
-};
+use crate::run::items::{self, ItemOutcome, ItemRequest};
 
 /// Returns the content of knowledge.
 pub(super) async fn read(
@@ -300,7 +300,7 @@ fn knowledge(projects: &Projects, arguments: &CallArguments, work: &CallWork) ->
     require_known(&parameters, "run", &[])?;
     let (_, ctx) = projects.project(arguments.text("project_path")?)?;
     let ctx = ctx.ended_by(&work.stop);
-    let loaded = items::load_one(&ctx, ItemKind::Knowledge, id)?;
+    let loaded = authoring::load_one(&ctx, ItemKind::Knowledge, id)?;
     let mut told = begun(ItemKind::Knowledge, &loaded.name, "run", "success");
     told.extend(load::loaded_item(&ctx, &loaded));
     ToolAnswer::result(&told)
@@ -320,13 +320,13 @@ fn review(projects: &Projects, arguments: &CallArguments) -> Answered {
         arguments.required("item_id")?;
     }
     let report = match id {
-        None => items::review_all(&ctx),
+        None => authoring::review_all(&ctx),
         Some(id) => {
             require_one(id)?;
             parameters.insert("item_id".to_owned(), id.into());
             parameters.insert("item_type".to_owned(), json!(kind));
             let item = CreateItem::read(&parameters).map_err(wrong_parameter)?;
-            items::review(&ctx, &item).map_err(wrong_parameter)?
+            authoring::review(&ctx, &item).map_err(wrong_parameter)?
         }
     };
     let mut told = match id {

@@ -16,13 +16,14 @@ use crate::item::directive::{CheckpointMode, StepAction};
 use crate::journal::event::{Event, StepKind};
 use crate::journal::summary::StepStatus;
 use crate::problem::Code;
+use crate::run::checkpoint;
 use crate::run::checkpoint::Chosen;
 use crate::run::error::RunError;
 use crate::run::recorder::Recorder;
 use crate::run::review::{Review, Reviewed, look};
 use crate::run::session::Session;
 use crate::run::settle::{self, Settlement, Wording};
-use crate::run::{checkpoint, values};
+use crate::values;
 
 impl Run<'_> {
     /// What the waiting step asks to approve, read from disk; `None` if an approval would commit

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::scope::authority;
 use super::{Run, StepProgress};
+use crate::authoring::{self, Home, ItemCommand, Loss};
 use crate::exec::supervisor::Supervisor;
 use crate::item::directive::{OnFailure, Param, StepAction};
 use crate::item::finding::Strength;
@@ -15,10 +16,10 @@ use crate::policy::WriteRules;
 use crate::problem::{Code, Hint, Problem};
 use crate::run::checkpoint;
 use crate::run::error::RunError;
-use crate::run::items::{self, ItemCommand, Loss};
+use crate::run::items;
 use crate::run::settle::{ChangesVerdict, Fate, Wording};
 use crate::run::tool::{self, Listener, ToolPlan, ToolPlanner, ToolRequest, ToolStep};
-use crate::run::values::{self, ValueError};
+use crate::values::{self, ValueError};
 
 impl Run<'_> {
     /// Executes the current step.
@@ -279,7 +280,7 @@ impl Run<'_> {
         let command = verb
             .parse()
             .and_then(|verb| ItemCommand::read(ctx, verb, &parameters));
-        let carried = command.and_then(|command| items::carry_out(ctx, &store, &command, loss));
+        let carried = command.and_then(|command| authoring::carry_out(ctx, &store, &command, loss));
         let effect = match carried {
             Ok(effect) => effect,
             Err(err) => return self.fail_unbegun(name, kind, &err.into()),
@@ -289,13 +290,11 @@ impl Run<'_> {
         let rules = WriteRules::for_directives(&authority(&callers));
         // Files outside of the project cannot be rolled back, and no directive can grant them.
         let may_write =
-            |write: &&items::Write| write.home == items::Home::Project && rules.allows(&write.path);
+            |write: &&authoring::Write| write.home == Home::Project && rules.allows(&write.path);
         if let Some(write) = effect.writes.iter().find(|write| !may_write(write)) {
             let hint = match write.home {
-                items::Home::Project => rules.hint(&write.path).map(Hint::from),
-                items::Home::User => {
-                    Some("only a person may write into `~/.ai`, not a directive".into())
-                }
+                Home::Project => rules.hint(&write.path).map(Hint::from),
+                Home::User => Some("only a person may write into `~/.ai`, not a directive".into()),
             };
             let message = format!("the step may not change `{}`", write.path.display());
             let error = Problem::new(Code::WriteDenied, message).with_hint_of(hint);

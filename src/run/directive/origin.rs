@@ -11,7 +11,7 @@ use super::pin::Pinned;
 use crate::item::directive::Directive;
 use crate::item::position::{LineIndex, Position};
 use crate::item::tool::Origin;
-use crate::run::values::ValueError;
+use crate::values::ValueError;
 
 /// How much of an expression to search for.
 const MOST: usize = 200;

@@ -21,13 +21,12 @@ use crate::exec::{chain, check_stamp};
 use crate::item::directive::{self, Directive, StepAction};
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::signature;
-use crate::item::source::{MAX_TEXT, SourceFile, files_below, read_bytes};
+use crate::item::source::{MAX_TEXT, SourceFile, read_bytes};
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::tool::{Isolation, Origin};
-use crate::item::validate;
-use crate::run::author::{self, AuthorError};
-use crate::run::consent::UnreviewedItem;
 use crate::run::error::RunError;
+use crate::trust::author::{self, AuthorError};
+use crate::trust::unreviewed::UnreviewedItem;
 use storage::{MAX_FILE, hash_of, parse};
 
 /// The directive that piton implements itself.
@@ -170,7 +169,7 @@ impl Pinned {
         let files: BTreeSet<&Path> = pinned
             .tools
             .keys()
-            .flat_map(|id| links(store, id))
+            .flat_map(|id| chain::links(store, id))
             .map(|item| item.file.as_path())
             .collect();
         let is_pinned =
@@ -404,7 +403,7 @@ impl Pinned {
             .directives
             .keys()
             .filter_map(|id| store.find(ItemKind::Directive, id).ok());
-        let all = directives.chain(self.tools.keys().flat_map(|id| links(store, id)));
+        let all = directives.chain(self.tools.keys().flat_map(|id| chain::links(store, id)));
         let is_unsigned = |item: &&Item| {
             item.layer != Layer::Builtin
                 && !matches!(item.integrity, signature::Integrity::Valid { .. })
@@ -439,33 +438,6 @@ fn judge_signature(ctx: &Context, item: &Item) -> Result<(), RunError> {
     Ok(())
 }
 
-/// A tool, its runtime chain, and the tools that it may call with their chains, as far as they
-/// exist.
-pub(in crate::run) fn links<'s>(store: &'s ItemStore, id: &str) -> Vec<&'s Item> {
-    let mut found: Vec<&Item> = Vec::new();
-    let mut open: VecDeque<&Item> = store.find(ItemKind::Tool, id).into_iter().collect();
-    while let Some(item) = open.pop_front() {
-        // Several tools may call the same tool, and invalid tools may call each other.
-        if found.iter().any(|known| std::ptr::eq(*known, item)) {
-            continue;
-        }
-        found.push(item);
-        let Some(tool) = item.as_tool() else { continue };
-        open.extend(
-            chain::resolve(store, tool)
-                .into_iter()
-                .flat_map(|chain| chain.executors),
-        );
-        open.extend(
-            tool.manifest
-                .aggregates()
-                .into_iter()
-                .filter_map(|id| store.find(ItemKind::Tool, id).ok()),
-        );
-    }
-    found
-}
-
 /// The items that an agent wrote among those that a directive names; empty if it cannot run for
 /// another reason, which the run reports.
 pub(in crate::run) fn reachable(ctx: &Context, store: &ItemStore, id: &str) -> Vec<UnreviewedItem> {
@@ -496,11 +468,11 @@ pub(in crate::run) fn fingerprint(store: &ItemStore, id: &str) -> Result<String,
 fn fingerprint_with(store: &ItemStore, id: &str, names: FileNames) -> Result<String, RunError> {
     store.find(ItemKind::Tool, id)?;
     let mut hash = Sha256::new();
-    for link in links(store, id)
+    for link in chain::links(store, id)
         .into_iter()
         .filter(|link| link.layer != Layer::Builtin)
     {
-        for file in files_of(link) {
+        for file in link.files() {
             let name = match names {
                 FileNames::Shown => store.roots().display(&file),
                 FileNames::Absolute => file.clone(),
@@ -513,32 +485,6 @@ fn fingerprint_with(store: &ItemStore, id: &str, names: FileNames) -> Result<Str
         }
     }
     Ok(hex(&hash.finalize()))
-}
-
-pub(in crate::run) fn files_of(item: &Item) -> Vec<PathBuf> {
-    let Some(tool) = item.as_tool() else {
-        return vec![item.file.clone()];
-    };
-    match &tool.folder {
-        None => std::iter::once(item.file.clone())
-            .chain(validate::entrypoint(tool))
-            .collect(),
-        Some(folder) => {
-            let is_overlooked = |path: &Path| {
-                let inside = path.strip_prefix(folder).unwrap_or(path);
-                inside.components().any(|part| {
-                    signature::UNSTAMPED_FOLDERS
-                        .iter()
-                        .any(|name| part.as_os_str() == *name)
-                })
-            };
-            files_below(folder)
-                .into_iter()
-                .map(|(path, _)| path)
-                .filter(|path| !is_overlooked(path))
-                .collect()
-        }
-    }
 }
 
 /// Adds the step that references a missing item.

@@ -26,10 +26,10 @@ use crate::policy::{Enforcement, WriteRules};
 use crate::problem::Problem;
 use crate::run::agent::AgentCommands;
 use crate::run::error::RunError;
-use crate::run::session::open_repository;
 use crate::run::tool::{self, ToolPlan, ToolRequest};
-use crate::run::values;
 use crate::validation::forecast;
+use crate::values;
+use crate::workspace::open_repository;
 
 /// The maximum depth of nested directives.
 const MAX_DEPTH: usize = 16;

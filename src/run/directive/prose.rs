@@ -31,7 +31,7 @@ use crate::run::recorder::Recorder;
 use crate::run::settle::{self, ChangesVerdict, Rules, Violation, Wording};
 use crate::run::step::milliseconds;
 use crate::run::tool::Listener;
-use crate::run::values::{self, ValueError, ValueScope};
+use crate::values::{self, ValueError, ValueScope};
 
 /// A manual step that has begun.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@ use crate::journal::summary::{RunStatus, StepStatus};
 use crate::problem::{Code, HintCall, Problem, hint};
 use crate::run::error::RunError;
 use crate::run::tool::Listener;
-use crate::run::values;
+use crate::values;
 
 /// The maximum depth of nested directives.
 const MAX_DEPTH: usize = 16;

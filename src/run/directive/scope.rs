@@ -11,7 +11,7 @@ use crate::item::wording::shown;
 use crate::policy::{self, Authority, PolicyCaller};
 use crate::problem::Problem;
 use crate::run::error::RunError;
-use crate::run::values::{EnvironmentProblem, ValueError, ValueScope};
+use crate::values::{EnvironmentProblem, ValueError, ValueScope};
 
 impl Run<'_> {
     /// The full name of the current step.

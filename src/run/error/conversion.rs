@@ -3,7 +3,10 @@
 use super::RunError;
 use crate::audit::error::AuditError;
 use crate::audit::reference::MomentError;
+use crate::authoring::ItemStepError;
 use crate::exec::ResolveError;
+use crate::exec::ssh::SshError;
+use crate::trust::keys::TrustError;
 
 impl From<MomentError> for RunError {
     fn from(err: MomentError) -> Self {
@@ -27,5 +30,26 @@ impl From<AuditError> for RunError {
 impl From<ResolveError> for RunError {
     fn from(err: ResolveError) -> Self {
         Self::Lower(Box::new(err))
+    }
+}
+
+impl From<TrustError> for RunError {
+    fn from(err: TrustError) -> Self {
+        Self::Author(err.into())
+    }
+}
+
+impl From<SshError> for RunError {
+    fn from(err: SshError) -> Self {
+        Self::Author(err.into())
+    }
+}
+
+impl From<ItemStepError> for RunError {
+    fn from(err: ItemStepError) -> Self {
+        match err {
+            ItemStepError::Author(err) => err.into(),
+            err => Self::Item(err),
+        }
     }
 }

@@ -2,10 +2,10 @@
 
 use super::RunError;
 use crate::audit::error::AuditError;
+use crate::authoring::ItemStepError;
 use crate::checkpoint::error::CheckpointError;
 use crate::exec::call::CallError;
 use crate::exec::subprocess::SubprocessError;
-use crate::run::items::ItemStepError;
 
 impl RunError {
     /// Whether the repository or the machine is the cause.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ItemEffect, apply, coverage};
+use crate::authoring::{ItemEffect, apply, coverage};
 use crate::checkpoint::attribution::Ownership;
 use crate::journal::event::{Event, StepKind};
 use crate::journal::summary::StepStatus;

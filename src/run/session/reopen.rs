@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Observer, Session, find_checkpointer, open_checkpointer, open_repository};
+use super::{Observer, Session, find_checkpointer};
 use crate::audit::history::{RunRecord, StepRecord};
 use crate::checkpoint::checkpointer::Checkpointer;
 use crate::checkpoint::error::CheckpointError;
@@ -24,13 +24,13 @@ use crate::run::directive::StartAt;
 use crate::run::directive::pin::Pinned;
 use crate::run::directive::state::RunState;
 use crate::run::error::{RestartError, RunError};
-use crate::run::folders::{RunFolders, key_file};
 use crate::run::pinned_authority::PinnedAuthority;
 use crate::run::recorder::Recorder;
 use crate::run::recovery::{self, OnFault};
 use crate::run::resume_point::ResumePoint;
 use crate::run::unfinished_note;
 use crate::run::worktree_lock::WorktreeLock;
+use crate::workspace::{RunFolders, key_file, open_checkpointer, open_repository};
 
 /// A resumed run.
 pub(in crate::run) struct Reopened<'a> {

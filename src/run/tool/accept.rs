@@ -9,8 +9,8 @@ use crate::item::store::{ItemKind, ItemStore, LookupError};
 use crate::item::tool::ToolKind;
 use crate::problem::{Code, Explain, Hint};
 use crate::run::error::RunError;
-use crate::run::folders::RunFolders;
 use crate::run::worktree_lock::refuse_inside;
+use crate::workspace::RunFolders;
 
 /// Why nothing was accepted.
 #[derive(Debug, thiserror::Error)]

@@ -11,6 +11,7 @@ use crate::checkpoint::secret::redacted;
 use crate::config::SignatureRequirement;
 use crate::context::Context;
 use crate::exec::call::RequestedCall;
+use crate::exec::chain;
 use crate::exec::invocation::{Action, ChainLink, Invocation, McpTransport, Process};
 use crate::exec::isolation::Confinement;
 use crate::exec::subprocess::SubprocessError;
@@ -27,13 +28,12 @@ use crate::journal::RunId;
 use crate::journal::event::ToolCall;
 use crate::policy::{self, Authority, Denial, Permission, PolicyCaller, WriteRules};
 use crate::problem::{Code, Problem};
-use crate::run::author::{self, AuthorError, SignedBy};
 use crate::run::caches;
 use crate::run::confinement::{self, GivenIsolation, IsolatedProcess, IsolationRequest};
-use crate::run::directive::pin;
 use crate::run::error::RunError;
 use crate::run::secrecy::Secrets;
 use crate::run::settle::DeclaredChanges;
+use crate::trust::author::{self, AuthorError, SignedBy};
 
 /// The longest parameter text in a journal.
 const MOST_TEXT: usize = 1024;
@@ -153,7 +153,7 @@ pub fn plan(
     }
     let around = CallEnvironment::of(ctx);
     let mut invocation = resolve_call(store, item, &call, &around)?;
-    let items = pin::links(store, &request.id);
+    let items = chain::links(store, &request.id);
     let (unstamped, authors) = judge_signatures(ctx, &items, &invocation)?;
     let verdict = policy::judge(authority, &invocation);
     policy::bound(authority, &mut invocation);
@@ -276,7 +276,7 @@ impl ToolPlan {
             return None;
         }
         let store = ItemStore::open(ctx.roots(), Strength::Lenient);
-        if judged(ctx, &pin::links(&store, &self.named)) == self.judged {
+        if judged(ctx, &chain::links(&store, &self.named)) == self.judged {
             return None;
         }
         let message = format!(

@@ -19,7 +19,8 @@ use crate::journal::summary::RunSummary;
 use crate::run::error::RunError;
 use crate::run::pinned_authority::PinnedAuthority;
 use crate::run::recovery::{self, OnFault};
-use crate::run::session::{Observer, RunRequest, Session, open_checkpointer};
+use crate::run::session::{Observer, RunRequest, Session};
+use crate::workspace::open_checkpointer;
 
 /// Resets files that later steps changed to their state after a step; no paths means all.
 pub fn restore(

@@ -11,7 +11,7 @@ use crate::item::template::{Reference, Template};
 use crate::journal::RunId;
 use crate::policy;
 use crate::run::directive::scope::authority;
-use crate::run::values::{self, EnvironmentProblem, ValueScope};
+use crate::values::{self, EnvironmentProblem, ValueScope};
 
 /// The inputs of a directive.
 #[derive(Clone, Default)]

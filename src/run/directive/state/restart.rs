@@ -13,7 +13,7 @@ use super::{DirectiveFrame, RunState};
 use crate::item::directive::Directive;
 use crate::journal::event::{HookPhase, Restart};
 use crate::journal::summary::RunStatus;
-use crate::run::values;
+use crate::values;
 
 impl RunState {
     /// Puts the stopped directives back on the stack, and clears their failures.

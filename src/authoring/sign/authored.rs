@@ -8,31 +8,30 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Signed, SignedItem};
+use crate::authoring::{ItemAnswer, ItemEffect, ItemStepError, Write};
 use crate::context::Context;
 use crate::exec::ssh::{self, Keygen, Talk};
 use crate::item::signature::author::{AuthorSignature, PublicKey, statement};
 use crate::item::signature::author_file;
 use crate::item::source::{MAX_DOCUMENT, read_bytes};
 use crate::policy::author::public_key;
-use crate::run::author::signature_beside;
-use crate::run::error::RunError;
-use crate::run::items::{ItemAnswer, ItemEffect, ItemStepError, Write};
-use crate::run::trust::{self, Trust, TrustError};
+use crate::trust::author::{AuthorError, signature_beside};
+use crate::trust::keys::{self, Trust, TrustError};
 
 /// Signatures by the text that they sign.
-pub(in crate::run::items) type Signatures = BTreeMap<String, String>;
+pub(crate) type Signatures = BTreeMap<String, String>;
 
 /// Signs everything that a plan stamps or finds stamped.
-pub(in crate::run::items) fn make(
+pub(crate) fn make(
     ctx: &Context,
     key: &Path,
     effect: &ItemEffect,
     talk: &mut Talk<'_>,
-) -> Result<Signatures, RunError> {
+) -> Result<Signatures, AuthorError> {
     let ItemAnswer::Sign(answer) = &effect.answer else {
         return Ok(Signatures::new());
     };
-    let keygen = trust::keygen(ctx)?;
+    let keygen = keys::keygen(ctx)?;
     let key = key_file(ctx, key);
     let public = public_half(&key);
     refuse_revoked(ctx, public.as_ref())?;
@@ -61,15 +60,15 @@ pub(in crate::run::items) fn make(
 
 /// Adds to a plan what the key would sign. Signs nothing, so that a locked key asks for no
 /// passphrase.
-pub(in crate::run::items) fn foresee(
+pub(crate) fn foresee(
     ctx: &Context,
     key: &Path,
     effect: &mut ItemEffect,
-) -> Result<(), RunError> {
+) -> Result<(), AuthorError> {
     let ItemAnswer::Sign(answer) = &mut effect.answer else {
         return Ok(());
     };
-    let keygen = trust::keygen(ctx)?;
+    let keygen = keys::keygen(ctx)?;
     let key = key_file(ctx, key);
     ssh::check_key(&key)?;
     let public = public_half(&key);
@@ -95,7 +94,7 @@ pub(in crate::run::items) fn foresee(
 }
 
 /// Adds signatures to a plan.
-pub(in crate::run::items) fn add(
+pub(crate) fn add(
     ctx: &Context,
     effect: &mut ItemEffect,
     signatures: &Signatures,
@@ -147,7 +146,7 @@ fn kept(
     item: &SignedItem,
     text: &str,
     public: Option<&PublicKey>,
-) -> Result<Option<String>, RunError> {
+) -> Result<Option<String>, AuthorError> {
     let Ok(Some(signature)) = signature_beside(&file_of(ctx, item)) else {
         return Ok(None);
     };

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::Unsignable;
+use crate::authoring::{ItemName, ItemStepError, SignItems, Verb, load, shown};
 use crate::context::{Context, ITEMS};
 use crate::item::search::SearchScope;
 use crate::item::store::{BrokenItem, Item, ItemKind, ItemStore, Layer, LookupError};
 use crate::item::wording;
-use crate::run::items::{ItemName, ItemStepError, SignItems, Verb, load, shown};
 
 /// The selected items.
 #[derive(Default)]
@@ -135,7 +135,7 @@ fn real_path(ctx: &Context, word: &str) -> Option<PathBuf> {
 }
 
 /// The one item of the layer with this id.
-pub(in crate::run::items) fn named<'s>(
+pub(in crate::authoring) fn named<'s>(
     store: &'s ItemStore,
     name: &ItemName,
     verb: Verb,

@@ -16,7 +16,7 @@ use crate::item::migration::{
 };
 use crate::item::store::ItemStore;
 use crate::problem::{Code, Explain, Hint};
-use crate::run::session::open_checkpointer;
+use crate::workspace::open_checkpointer;
 
 /// A migrated script.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -207,7 +207,7 @@ fn gone<'c>(changes: &[&'c MigrationChange]) -> Vec<&'c PathBuf> {
 
 impl ItemAnswer {
     /// Rewords the answer for a plan that was not carried out.
-    pub(super) fn only_planned(&mut self) {
+    pub(crate) fn only_planned(&mut self) {
         if let Self::MigrateTree(tree) = self {
             tree.message = message(tree.migrated.len(), tree.skipped.len(), Effort::Plan);
         }

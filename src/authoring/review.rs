@@ -9,7 +9,6 @@ use crate::item::search::SearchScope;
 use crate::item::store::{Item, ItemStore, Layer, LookupError};
 use crate::item::validate::Unsigned;
 use crate::problem::Code;
-use crate::run::error::RunError;
 use crate::validation::{self, ValidationOptions, ValidationReport};
 
 /// All problems of the items of the project.
@@ -20,14 +19,14 @@ pub fn review_all(ctx: &Context) -> ValidationReport {
 }
 
 /// All problems of an item, or those that it would have with the text in the request.
-pub fn review(ctx: &Context, request: &CreateItem) -> Result<ValidationReport, RunError> {
+pub fn review(ctx: &Context, request: &CreateItem) -> Result<ValidationReport, ItemStepError> {
     match &request.content {
         Some(text) => review_text(ctx, request, text),
         None => review_file(ctx, &request.name),
     }
 }
 
-fn review_file(ctx: &Context, name: &ItemName) -> Result<ValidationReport, RunError> {
+fn review_file(ctx: &Context, name: &ItemName) -> Result<ValidationReport, ItemStepError> {
     let options = ValidationOptions::of(ctx);
     let store = ItemStore::open(ctx.roots(), options.strength);
     let path = match known(&store, name) {
@@ -51,7 +50,7 @@ fn review_file(ctx: &Context, name: &ItemName) -> Result<ValidationReport, RunEr
         Err(ItemStepError::Lookup(LookupError::Broken { finding, .. })) => {
             ctx.root.join(&finding.file)
         }
-        Err(err) => return Err(err.into()),
+        Err(err) => return Err(err),
     };
     Ok(validation::validate_items(
         &store,
@@ -68,7 +67,7 @@ fn review_text(
     ctx: &Context,
     request: &CreateItem,
     text: &str,
-) -> Result<ValidationReport, RunError> {
+) -> Result<ValidationReport, ItemStepError> {
     let options = ValidationOptions {
         unsigned: Unsigned::Warned,
         settings: Vec::new(),

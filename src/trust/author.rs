@@ -17,10 +17,8 @@ use sha2::{Digest as _, Sha256};
 
 pub use error::{AuthorError, UntrustedItem};
 
-use super::consent;
-use super::error::RunError;
-use super::pinned_authority::ConfinementError;
-use super::trust::{self, Trust};
+use super::keys::{self, Trust};
+use super::unreviewed::unreviewed;
 use crate::config::SignatureRequirement;
 use crate::context::Context;
 use crate::exec::call;
@@ -141,7 +139,7 @@ pub struct Authors<'c> {
 
 impl<'c> Authors<'c> {
     /// Reads the trusted keys of the user.
-    pub fn of(ctx: &'c Context) -> Result<Self, RunError> {
+    pub fn of(ctx: &'c Context) -> Result<Self, AuthorError> {
         let trust = Trust::of(ctx)?;
         Ok(Self {
             ctx,
@@ -151,7 +149,7 @@ impl<'c> Authors<'c> {
     }
 
     /// Judges the signature of an item. An item without a valid stamp counts as unsigned.
-    pub fn judge(&self, item: &Item) -> Result<Authorship, RunError> {
+    pub fn judge(&self, item: &Item) -> Result<Authorship, AuthorError> {
         let Integrity::Valid { hash, .. } = &item.integrity else {
             return Ok(Authorship::Unsigned);
         };
@@ -163,7 +161,7 @@ impl<'c> Authors<'c> {
         }
     }
 
-    fn judge_signature(&self, signature: &str, text: &str) -> Result<Authorship, RunError> {
+    fn judge_signature(&self, signature: &str, text: &str) -> Result<Authorship, AuthorError> {
         let Some(made) = AuthorSignature::parse(signature) else {
             return Ok(Authorship::Invalid {
                 reason: "it is not an SSH signature".to_owned(),
@@ -191,7 +189,7 @@ impl<'c> Authors<'c> {
         if let Some(authorship) = remembered {
             return Ok(authorship);
         }
-        let keygen = trust::keygen(self.ctx)?;
+        let keygen = keys::keygen(self.ctx)?;
         let mut authorship = self.judge_key(&keygen, &made.key, signature, text)?;
         // Report a problem with the key only if that key signed exactly this content.
         if !authorship.is_valid() && !keygen.holds(signature, text)? {
@@ -214,7 +212,7 @@ impl<'c> Authors<'c> {
         key: &PublicKey,
         signature: &str,
         text: &str,
-    ) -> Result<Authorship, RunError> {
+    ) -> Result<Authorship, AuthorError> {
         let fingerprint = key.fingerprint();
         if self
             .revoked
@@ -272,22 +270,22 @@ impl<'c> Authors<'c> {
 
 /// Refuses items that the signature policy does not allow; returns their signers where the policy
 /// requires signatures.
-pub(super) fn demand<'i>(
+pub(crate) fn demand<'i>(
     ctx: &Context,
     items: impl IntoIterator<Item = &'i Item>,
-) -> Result<Vec<SignedBy>, RunError> {
+) -> Result<Vec<SignedBy>, AuthorError> {
     let required = ctx.config.signature_requirement();
     let mut signed = Vec::new();
     let own: Vec<&Item> = items
         .into_iter()
         .filter(|item| item.layer != Layer::Builtin)
         .collect();
-    let unreviewed = consent::unreviewed(ctx, own.iter().copied());
+    let unreviewed = unreviewed(ctx, own.iter().copied());
     if let (Some(item), true) = (unreviewed.first(), ctx.unreviewed.is_pinned()) {
-        return Err(ConfinementError::Item(item.id.to_string()).into());
+        return Err(AuthorError::Changed(item.id.to_string()));
     }
     if !unreviewed.is_empty() {
-        return Err(AuthorError::Unreviewed(unreviewed).into());
+        return Err(AuthorError::Unreviewed(unreviewed));
     }
     if required == SignatureRequirement::None {
         return Ok(signed);
@@ -298,7 +296,7 @@ pub(super) fn demand<'i>(
             .filter(|item| !matches!(item.integrity, Integrity::Valid { .. }));
         let unsigned: Vec<PathBuf> = unsigned.map(|item| ctx.shown_path(&item.file)).collect();
         if !unsigned.is_empty() {
-            return Err(AuthorError::Unsigned(unsigned).into());
+            return Err(AuthorError::Unsigned(unsigned));
         }
     } else if !own.is_empty() {
         let authors = Authors::of(ctx)?;
@@ -315,11 +313,11 @@ pub(super) fn demand<'i>(
             }
         }
         if !untrusted.is_empty() {
-            return Err(AuthorError::Untrusted(untrusted).into());
+            return Err(AuthorError::Untrusted(untrusted));
         }
     }
     match own.into_iter().find_map(|item| gap(ctx, item)) {
-        Some(gap) => Err(gap.into()),
+        Some(gap) => Err(gap),
         None => Ok(signed),
     }
 }
@@ -345,7 +343,7 @@ pub fn unsigned_note<'i>(items: impl IntoIterator<Item = (&'i str, Layer)>) -> O
 }
 
 /// The part of a tool that its stamp does not cover.
-pub(super) fn gap(ctx: &Context, item: &Item) -> Option<AuthorError> {
+pub(crate) fn gap(ctx: &Context, item: &Item) -> Option<AuthorError> {
     let tool = item.as_tool()?;
     let id = item.id.to_string();
     if let Some(script) = validate::uncovered_script(item) {
@@ -371,13 +369,13 @@ pub(super) fn gap(ctx: &Context, item: &Item) -> Option<AuthorError> {
 
 /// Refuses a pinned directive that the current policy does not allow: a key may have been revoked
 /// while the run waited.
-pub(super) fn demand_pinned(
+pub(crate) fn demand_pinned(
     ctx: &Context,
     file: &Path,
     directive: &Directive,
     text: &str,
     signature: Option<&str>,
-) -> Result<(), RunError> {
+) -> Result<(), AuthorError> {
     let required = ctx.config.signature_requirement();
     let author =
         match signature::check_directive(file, text, directive.name.as_str(), &directive.version) {
@@ -398,13 +396,12 @@ pub(super) fn demand_pinned(
     Err(AuthorError::Pinned(UntrustedItem {
         file: ctx.shown_path(file),
         author,
-    })
-    .into())
+    }))
 }
 
 /// Refuses a call that runs files outside any item, unless these files carry valid stamps and the
 /// policy accepts stamps.
-pub(super) fn demand_borrowed(ctx: &Context, invocation: &Invocation) -> Result<(), RunError> {
+pub(crate) fn demand_borrowed(ctx: &Context, invocation: &Invocation) -> Result<(), AuthorError> {
     let required = ctx.config.signature_requirement();
     if required == SignatureRequirement::None {
         return Ok(());
@@ -430,13 +427,12 @@ pub(super) fn demand_borrowed(ctx: &Context, invocation: &Invocation) -> Result<
         Err(AuthorError::Uncovered {
             tool: invocation.id().to_owned(),
             files,
-        }
-        .into())
+        })
     }
 }
 
 /// The verdict on the signature of an item, if there is a signature.
-pub fn of_item(ctx: &Context, item: &Item) -> Result<Option<Authorship>, RunError> {
+pub fn of_item(ctx: &Context, item: &Item) -> Result<Option<Authorship>, AuthorError> {
     match signature_beside(&item.file) {
         Ok(None) => Ok(None),
         _ => Authors::of(ctx)?.judge(item).map(Some),
@@ -444,7 +440,7 @@ pub fn of_item(ctx: &Context, item: &Item) -> Result<Option<Authorship>, RunErro
 }
 
 /// The signature beside a file, if there is one.
-pub(super) fn signature_beside(file: &Path) -> Result<Option<String>, String> {
+pub(crate) fn signature_beside(file: &Path) -> Result<Option<String>, String> {
     match read_bytes(&author_file(file), MAX_SIGNATURE) {
         Ok(bytes) => String::from_utf8(bytes)
             .map(Some)

@@ -11,6 +11,7 @@ use crate::item::skeleton::SkeletonError;
 use crate::item::store::{ItemKind, Layer, LookupError, not_an_id};
 use crate::item::wording::{did_you_mean, shown};
 use crate::problem::{Code, Explain, Hint, HintCall, hint};
+use crate::trust::author::AuthorError;
 
 /// Errors of an item step; nothing was written, unless writing itself failed.
 #[derive(Debug, thiserror::Error)]
@@ -154,6 +155,9 @@ pub enum ItemStepError {
     /// An agent wants to change what a directive permits.
     #[error("agents cannot change the permissions and hooks of directive `{0}`")]
     Powers(String),
+    /// A signature cannot be made or judged.
+    #[error(transparent)]
+    Author(#[from] AuthorError),
     /// A file would be outside of the folder of items.
     #[error("`{}` is not below `.ai/`", .0.display())]
     Outside(PathBuf),
@@ -184,6 +188,7 @@ impl Explain for ItemStepError {
             Self::NoHome => Code::NoHome,
             Self::Unreadable { .. } => Code::UnreadableFile,
             Self::Unwritable { .. } => Code::UnwritableFile,
+            Self::Author(err) => err.code(),
             Self::Outside(_) => Code::PathEscape,
             Self::UserLayer(_) | Self::Powers(_) => Code::AuthoringRefused,
         }
@@ -245,6 +250,7 @@ impl Explain for ItemStepError {
             Self::Unwritable { .. } => "check the permissions of its folder, and that it is not behind a link".into(),
             Self::UserLayer(_) => "write it into the project; in a terminal, the user can run `piton load ID --to user`".into(),
             Self::Powers(_) => "leave <permissions> and <hooks> as they are; a person can change them in an editor".into(),
+            Self::Author(err) => return err.hint(),
             Self::Outside(_) => "items are written below `.ai/` only".into(),
         };
         Some(hint)

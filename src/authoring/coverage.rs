@@ -17,11 +17,11 @@ use crate::checkpoint::path::RepoPath;
 use crate::context::Context;
 use crate::item::directive::CheckpointMode;
 use crate::item::source::read_bytes;
-use crate::run::session::open_checkpointer;
+use crate::workspace::open_checkpointer;
 
 /// What to do with a change that cannot be undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::run) enum Loss {
+pub(crate) enum Loss {
     /// Refuse it.
     Refused,
     /// Make it: the user turned checkpoints off.
@@ -45,7 +45,7 @@ impl From<UncoveredFile> for String {
 
 impl Loss {
     /// The rule for a checkpoint mode.
-    pub(super) fn of(mode: CheckpointMode) -> Self {
+    pub(crate) fn of(mode: CheckpointMode) -> Self {
         match mode {
             CheckpointMode::Disabled => Self::Accepted,
             CheckpointMode::Auto | CheckpointMode::Explicit => Self::Refused,
@@ -55,7 +55,7 @@ impl Loss {
 
 /// Refuses changes that could not be undone although checkpoints are on; returns the other files
 /// without a snapshot.
-pub(super) fn refuse_loss(
+pub(crate) fn refuse_loss(
     ctx: &Context,
     effect: &ItemEffect,
 ) -> Result<Vec<UncoveredFile>, CheckpointError> {
@@ -72,7 +72,7 @@ pub(super) fn refuse_loss(
 }
 
 /// As [`refuse_loss`], for a step of a run.
-pub(super) fn refuse_loss_in(
+pub(crate) fn refuse_loss_in(
     ctx: &Context,
     checkpointer: Option<&Checkpointer>,
     effect: &ItemEffect,

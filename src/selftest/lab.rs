@@ -10,11 +10,11 @@ use tempfile::TempDir;
 
 use super::{SelfTest, SelftestFolder};
 use crate::context::Context;
+use crate::doctor::plain;
 use crate::exec::call::CallError;
 use crate::exec::interrupt::Interrupts;
 use crate::exec::supervisor::{Ended, Supervisor, Watch, Work};
 use crate::item::source::read_bytes;
-use crate::run::doctor::plain;
 use crate::run::error::RunError;
 
 /// The time limit of a command in a self-test.

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::is_builtin;
+use crate::authoring::{Home, ItemStepError};
 use crate::context::Context;
 use crate::item::id::ItemId;
 use crate::item::signature::UNSTAMPED_FOLDERS;
 use crate::item::skeleton::Skeleton;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer, PRIMITIVES};
-use crate::run::items::{Home, ItemStepError};
 
 /// Checks the id and the place of a new item; returns notes.
 pub(super) fn check(

@@ -139,7 +139,7 @@ impl ItemCommand {
     }
 
     /// The parameters that were given, as a directive step would have them.
-    pub(super) fn parameters(&self) -> Map<String, Value> {
+    pub(crate) fn parameters(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
             Ok(Value::Object(mut parameters)) => {
                 parameters.retain(|_, value| !matches!(value, Value::Null | Value::Bool(false)));
@@ -205,4 +205,14 @@ impl fmt::Display for Verb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// Whether to write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// Plan and write.
+    #[default]
+    Do,
+    /// Only plan.
+    Plan,
 }

@@ -22,11 +22,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::error::RunError;
 use crate::context::{Context, ContextError, Environment};
 use crate::exec::call::CallError;
 use crate::exec::interrupt::Interrupts;
 use crate::exec::private_folder::{PrivateFolder, PrivateUse};
+use crate::run::error::RunError;
 use probe::{PROBES, Probe, ProbeOutcome};
 
 /// The time limit of a probe, as a multiple of the limit of a program.
@@ -294,7 +294,7 @@ fn summary(checks: &[DoctorCheck]) -> DoctorSummary {
 
 /// The environment without variables that would change the settings of a throw-away project or
 /// point git to another repository.
-pub(super) fn plain(environment: &Environment) -> Environment {
+pub(crate) fn plain(environment: &Environment) -> Environment {
     let kept = environment.without_git_variables();
     let is_setting = |name: &OsString| name.as_encoded_bytes().starts_with(b"PITON_");
     let kept: BTreeMap<OsString, OsString> = kept

@@ -4,7 +4,7 @@
 //! not signed, because a stamp says that its author approved it. [`selection`] resolves patterns,
 //! [`authored`] adds a person's signature, [`check`] only verifies.
 
-pub(super) mod authored;
+pub(crate) mod authored;
 pub(super) mod check;
 pub(super) mod selection;
 

@@ -15,9 +15,8 @@ use crate::item::finding::{Finding, Severity};
 use crate::item::wording::{nearest, shown};
 use crate::journal::lock;
 use crate::problem::{Explain, with_causes};
-use crate::run::folders::RunFolders;
-use crate::run::session::open_repository;
 use crate::run::unfinished_note;
+use crate::workspace::{RunFolders, open_repository};
 
 /// Where the project is.
 pub(super) fn found(around: &ProbeContext) -> ProbeOutcome {

@@ -17,7 +17,7 @@ use crate::item::source::SourceFile;
 use crate::item::store::{ItemKind, ItemStore};
 
 /// Refuses planned files that an agent may not write.
-pub(super) fn require_allowed(
+pub(crate) fn require_allowed(
     ctx: &Context,
     store: &ItemStore,
     effect: &ItemEffect,
@@ -32,7 +32,7 @@ pub(super) fn require_allowed(
 }
 
 /// Refuses to write the user's own items while agents are served.
-pub(super) fn require_project(ctx: &Context, writes: &[Write]) -> Result<(), ItemStepError> {
+pub(crate) fn require_project(ctx: &Context, writes: &[Write]) -> Result<(), ItemStepError> {
     let is_users = |write: &&Write| write.home == Home::User;
     match writes.iter().find(is_users) {
         Some(write) if ctx.unreviewed.is_served() => {

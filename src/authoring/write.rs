@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{self as system, AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::authoring::require_project;
+use super::agent::require_project;
 use super::{FileAccess, Home, ItemStepError, Write};
 use crate::context::{Context, ITEMS};
 use crate::failpoint::{fail, failpoint};
@@ -34,7 +34,7 @@ const UNFINISHED: &str = ".unfinished-";
 
 /// Writes and removes files, in order. On the first failure the earlier files are restored, because
 /// a snapshot does not cover all of them.
-pub(in crate::run) fn apply(ctx: &Context, writes: &[Write]) -> Result<(), ItemStepError> {
+pub(crate) fn apply(ctx: &Context, writes: &[Write]) -> Result<(), ItemStepError> {
     require_project(ctx, writes)?;
     ctx.unreviewed
         .add(writes.iter().map(|write| match write.home {

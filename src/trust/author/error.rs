@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use super::Authorship;
 use crate::exec::ssh::SshError;
 use crate::problem::{Code, Explain, Hint, HintCall, hint};
-use crate::run::consent::UnreviewedItem;
-use crate::run::error::RunError;
-use crate::run::trust::TrustError;
+use crate::trust::keys::TrustError;
+use crate::trust::unreviewed::UnreviewedItem;
 
 /// Errors of the signature policy.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +32,9 @@ pub enum AuthorError {
     /// An agent wrote the items while the server ran.
     #[error("an agent wrote {}, and a person has to allow it before it runs", ids(.0))]
     Unreviewed(Vec<UnreviewedItem>),
+    /// An item changed while a server that is limited to a directive ran.
+    #[error("`{0}` has changed since the server was started, which is limited to a directive")]
+    Changed(String),
     /// The trusted signers cannot be read.
     #[error(transparent)]
     Trust(#[from] TrustError),
@@ -60,6 +62,7 @@ impl Explain for AuthorError {
             | Self::Lent { .. }
             | Self::Packages { .. } => Code::SignatureRequired,
             Self::Unreviewed(_) => Code::ConsentNeeded,
+            Self::Changed(_) => Code::ItemChanged,
             Self::Trust(err) => err.code(),
             Self::Ssh(err) => err.code(),
         }
@@ -86,6 +89,9 @@ impl Explain for AuthorError {
                 let names: Vec<String> = items.iter().map(|item| format!(" --item {}", item.id)).collect();
                 Some(format!("ask the person; in a terminal: `piton approve{}`", names.concat()).into())
             }
+            Self::Changed(_) => {
+                Some("ask the person to look at the change and to start the server anew".into())
+            }
             Self::Trust(err) => err.hint(),
             Self::Ssh(err) => err.hint(),
         }
@@ -109,25 +115,14 @@ impl AuthorError {
             | Self::Uncovered { .. }
             | Self::Lent { .. }
             | Self::Packages { .. }
-            | Self::Unreviewed(_) => false,
+            | Self::Unreviewed(_)
+            | Self::Changed(_) => false,
         }
     }
 
     /// Whether the user or the caller asked to stop.
     pub fn is_interrupted(&self) -> bool {
         matches!(self, Self::Ssh(SshError::Interrupted))
-    }
-}
-
-impl From<TrustError> for RunError {
-    fn from(err: TrustError) -> Self {
-        Self::Author(err.into())
-    }
-}
-
-impl From<SshError> for RunError {
-    fn from(err: SshError) -> Self {
-        Self::Author(err.into())
     }
 }
 

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::error::RunError;
 use crate::context::Context;
+use crate::run::error::RunError;
 use lab::Lab;
 
 /// The options of a self-test.

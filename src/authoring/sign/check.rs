@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{selection, shown};
+use crate::authoring::{ItemStepError, SignItems};
 use crate::config::SignatureRequirement;
 use crate::context::Context;
 use crate::item::finding::Strength;
@@ -10,9 +11,7 @@ use crate::item::signature::Integrity;
 use crate::item::store::{Item, ItemKind, ItemStore, Layer};
 use crate::item::validate;
 use crate::problem::{Explain, Hint, HintCall, hint};
-use crate::run::author::{self, AuthorError, Authors, Authorship};
-use crate::run::error::RunError;
-use crate::run::items::{ItemStepError, SignItems};
+use crate::trust::author::{self, AuthorError, Authors, Authorship};
 
 /// The result of the check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,7 +45,10 @@ pub struct CheckedItem {
 }
 
 /// Checks stamps and signatures of the named items, or of all; writes nothing.
-pub fn check_signatures(ctx: &Context, request: &SignItems) -> Result<SignatureReport, RunError> {
+pub fn check_signatures(
+    ctx: &Context,
+    request: &SignItems,
+) -> Result<SignatureReport, ItemStepError> {
     let store = ItemStore::open(ctx.roots(), Strength::Lenient);
     let mut wanted = request.clone();
     if request.item_id.is_empty() {
@@ -63,7 +65,7 @@ pub fn check_signatures(ctx: &Context, request: &SignItems) -> Result<SignatureR
     let mut authors = None;
     let mut items = Vec::new();
     for item in selection.items {
-        let has_signature = crate::run::author::signature_beside(&item.file) != Ok(None);
+        let has_signature = author::signature_beside(&item.file) != Ok(None);
         let author = if has_signature || required == SignatureRequirement::Author {
             let authors = match &mut authors {
                 Some(authors) => authors,

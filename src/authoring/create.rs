@@ -28,7 +28,7 @@ use crate::item::tool::{self, Root, ToolKind, ToolLocation, ToolReading};
 use crate::item::wording::separated;
 use crate::item::{directive, knowledge};
 use crate::problem::{Code, Explain, HintCall, hint};
-use crate::run::session::open_repository;
+use crate::workspace::open_repository;
 
 /// A created item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -16,9 +16,9 @@ use crate::item::tool::Isolation;
 use crate::journal::summary::{CheckpointStatus, RunSummary};
 use crate::problem::{Explain, with_causes};
 use crate::run::error::RunError;
-use crate::run::folders::key_file;
-use crate::run::session::{RunRequest, Session, open_repository};
+use crate::run::session::{RunRequest, Session};
 use crate::run::step::{self, CommandStep};
+use crate::workspace::{key_file, open_repository};
 
 /// Commits one step and rolls back another, and checks that the user's own file is unchanged.
 pub(super) fn checkpoint(around: &ProbeContext) -> ProbeOutcome {

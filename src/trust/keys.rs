@@ -314,7 +314,7 @@ fn key_text(ctx: &Context, given: &str) -> Result<String, TrustError> {
 }
 
 /// The user's own `ssh-keygen`, never one from a repository.
-pub(super) fn keygen(ctx: &Context) -> Result<Keygen, SshError> {
+pub(crate) fn keygen(ctx: &Context) -> Result<Keygen, SshError> {
     let repository = repository(ctx);
     Keygen::find(ctx.environment.variables(), |folder| {
         !repository.iter().any(|top| lies_in(folder, top))
