@@ -180,7 +180,7 @@ impl CallVariables {
     /// Lets Python find the modules beside a script that a runtime of the project loads.
     pub(super) fn search_beside(&mut self, words: &Vocabulary<'_>) {
         const SEARCHED: &str = "PYTHONPATH";
-        let is_python = |script: &String| script.ends_with(".py");
+        let is_python = |script: &String| Path::new(script).extension() == Some(OsStr::new("py"));
         if !words.script.as_ref().is_some_and(is_python) {
             return;
         }

@@ -250,7 +250,7 @@ fn id(draft: &ToolDraft, named: &Path, findings: &mut Findings) -> Option<ItemId
             format!("{label} is required"),
         );
         let guess = guess_id(named);
-        let shown = guess.as_ref().map_or("…".to_owned(), |id| id.to_string());
+        let shown = guess.as_ref().map_or("…".to_owned(), ToString::to_string);
         finding.suggest(format!("add `{label}: {shown}`"));
         // RYE's tools go by the name of their file. What only looks like a tool does not.
         let claims = |key: &str| draft.node.find(key).and_then(Node::as_text).is_some();
