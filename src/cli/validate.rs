@@ -181,7 +181,7 @@ fn kind_of(finding: &Finding) -> (Code, Severity, String) {
     let message = if finding.code == Code::UnknownItem {
         finding.message.clone()
     } else {
-        let plain = finding.message.split('`').step_by(2);
+        let plain = finding.message.split(['`', '\'']).step_by(2);
         plain.collect::<Vec<_>>().join("`")
     };
     (finding.code, finding.severity, message)

@@ -181,7 +181,9 @@ fn document(
     let is_tool = claims || tool_root::is_spelled(&node);
     // Data is common beside tools, but the specification knows only YAML files that are tools.
     let is_lenient = findings.strength() == Strength::Lenient;
-    let may_be_data = sort == DocumentFormat::Json || is_lenient && around.folder.is_none();
+    let is_structured = node.entries().is_some() || node.elements().is_some();
+    let may_be_data =
+        sort == DocumentFormat::Json || is_lenient && is_structured && around.folder.is_none();
     if !is_tool && (may_be_data || around.in_lib) {
         return Lowered::Nothing;
     }

@@ -193,7 +193,7 @@ fn a_tool_that_cannot_be_called_says_so_when_it_is_validated() {
 }
 
 #[test]
-fn a_url_may_be_one_placeholder() {
+fn a_url_that_is_one_placeholder_is_a_warning() {
     let project = TestProject::new().file(
         ".ai/tools/fetch.yaml",
         "tool_type: api\nversion: \"1.0.0\"\nexecutor_id: http_client\ndescription: Get a page\n\
@@ -201,15 +201,15 @@ fn a_url_may_be_one_placeholder() {
     );
     let ran = project.piton(["validate"]);
     assert_eq!(ran.output.status.code(), Some(0), "{ran}");
-    let dry = project.piton([
+    assert!(ran.to_string().contains("cannot be called"), "{ran}");
+    let called = project.piton([
         "tool",
         "run",
         "fetch",
         "--param",
         "url=https://example.org/x",
-        "--dry-run",
     ]);
-    assert!(dry.to_string().contains("https://example.org/x"), "{dry}");
+    assert_eq!(called.output.status.code(), Some(2), "{called}");
 }
 
 #[test]
@@ -302,14 +302,16 @@ fn diffs_for_people_highlight_changed_words() {
         .file("a.txt", "limit = 10 lines\n")
         .committed();
     project.exec("echo 'limit = 25 lines' > a.txt");
-    let plain = project.piton(["show", "--color", "always"]).to_string();
+    let plain = project
+        .piton(["show", "HEAD", "--color", "always"])
+        .to_string();
     assert!(
         plain.contains("\u{1b}[7m\u{1b}[31m10\u{1b}[0m")
             && plain.contains("\u{1b}[7m\u{1b}[32m25\u{1b}[0m"),
         "{plain:?}"
     );
     // For a program the diff stays one that `git apply` takes.
-    let raw = project.piton(["show"]).to_string();
+    let raw = project.piton(["show", "HEAD"]).to_string();
     assert!(
         raw.contains("-limit = 10 lines\n+limit = 25 lines\n"),
         "{raw}"
