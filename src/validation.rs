@@ -21,7 +21,7 @@ use crate::exec::toolchain::AllowedCaches;
 use crate::item::finding::{Finding, Findings, Severity, Strength};
 use crate::item::position::Position;
 use crate::item::source::{MAX_TEXT, SourceFile};
-use crate::item::store::{Item, ItemKind, ItemStore, Layer};
+use crate::item::store::{Item, ItemKind, ItemStore, Layer, PRIMITIVES};
 use crate::item::tool::LoadedTool;
 use crate::item::validate::{self, Unsigned, place_of};
 use crate::problem::{Code, Explain};
@@ -272,6 +272,7 @@ fn judge(
                 if let Err(err) = chain.check_kinds() {
                     broken_chain(tool, &err, &mut findings);
                 }
+                replaced_executor(tool, store, &mut findings);
                 found = script(tool, text, &chain);
             }
             Err(err) => broken_chain(tool, &err, &mut findings),
@@ -321,6 +322,31 @@ fn broken_chain(tool: &LoadedTool, err: &ChainError, findings: &mut Findings) {
     if let Some(hint) = err.hint() {
         finding.suggest(hint);
     }
+}
+
+/// Reports that a built-in runtime takes the place of one that is not here. The primitives are the same
+/// everywhere.
+fn replaced_executor(tool: &LoadedTool, store: &ItemStore, findings: &mut Findings) {
+    let Some(executor) = &tool.manifest.executor else {
+        return;
+    };
+    let Ok((_, Some(chain::BuiltinExecutor(built_in)))) = chain::find_executor(store, executor)
+    else {
+        return;
+    };
+    if PRIMITIVES.contains(&built_in.as_str()) {
+        return;
+    }
+    findings
+        .add(
+            Code::UnknownItem,
+            place_of(&tool.node, "executor"),
+            "executor",
+            format!(
+                "executor `{executor}` does not exist; the built-in `{built_in}` takes its place"
+            ),
+        )
+        .suggest(format!("write `executor: {built_in}`"));
 }
 
 /// The script of a tool, for its interpreter to check.

@@ -7,6 +7,7 @@
 mod compare;
 mod error;
 mod expression;
+mod foreign;
 mod given;
 mod lookup;
 
@@ -23,6 +24,7 @@ use crate::journal::RunId;
 
 pub use error::{EnvironmentProblem, SourceText, ValueError, ValueProblem};
 pub use expression::{holds, hook_holds};
+pub use foreign::as_placeholders;
 pub use given::inputs;
 pub use lookup::has_type;
 

@@ -102,9 +102,9 @@ fn print_answer(
     }
     if let Some(items) = &answer.items {
         let printed = if items.report.valid {
-            validate::findings(&items.report, items.root(), ui)
+            validate::findings(&items.report, items.root(), validate::Repeated::Counted, ui)
         } else {
-            validate::human(&items.report, items.root(), ui)
+            validate::human(&items.report, items.root(), validate::Repeated::Counted, ui)
         };
         let _ = printed;
         if !items.report.valid {

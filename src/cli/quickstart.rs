@@ -75,7 +75,7 @@ pub(super) fn run(ctx: &Context, ui: &mut Ui) -> Result<ExitStatus, Error> {
     show_runs(ctx, ui)?;
     ui.line("\nThe files of the project are checked, too: every mistake is found at once; here is none:\n")?;
     ui.line("$ piton validate")?;
-    validate::human(&check(), &ctx.root, ui)?;
+    validate::human(&check(), &ctx.root, validate::Repeated::Shown, ui)?;
     ui.line("\nA directive says what it needs, what it may do and in which steps:\n")?;
     ui.line("$ piton directive show hello")?;
     directive::show("hello", ctx, ui)?;

@@ -8,6 +8,7 @@
 mod live;
 mod pager;
 pub(super) mod paint;
+mod patch;
 mod questions;
 
 use std::borrow::Cow;
@@ -255,14 +256,26 @@ impl Ui {
         io::stdout().write_all(bytes)
     }
 
-    /// Prints a diff: raw for a program, in colours for a person.
+    /// Prints a diff: raw for a program, with the changed words highlighted for a person.
     pub(super) fn patch(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.is_read_by_person()
-            || self.out.get_ref().current_choice() != anstream::ColorChoice::Never
-        {
-            return self.rendered(&paint::patch(&String::from_utf8_lossy(bytes)));
+        let marks = patch::Marks::on(self.out.get_ref().current_choice());
+        if self.is_read_by_person() || marks == patch::Marks::Colors {
+            let text = String::from_utf8_lossy(bytes);
+            return self.rendered(&patch::painted(&text, marks));
         }
         self.contents(bytes)
+    }
+
+    /// Shows a diff beside a question.
+    fn say_patch(&mut self, bytes: &[u8]) {
+        let choice = match self.talk_to {
+            OutputStream::Stdout => self.out.get_ref().current_choice(),
+            OutputStream::Stderr => self.talk.current_choice(),
+        };
+        self.say_raw(&patch::painted(
+            &String::from_utf8_lossy(bytes),
+            patch::Marks::on(choice),
+        ));
     }
 
     /// Forwards the result of a tool as it comes.

@@ -1,10 +1,11 @@
 //! `piton validate`: reports all findings in one pass.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::diagnostic::Diagnostics;
-use super::{Format, Ui, sarif};
+use super::{Format, Ui, clean, sarif};
 use crate::context::Context;
 use crate::error::{Error, ExitStatus};
 use crate::item::finding::{Finding, Severity, Strength};
@@ -22,6 +23,7 @@ Examples:
   piton validate                        Check every item of the project
   piton validate .ai/tools/deploy       Check one tool
   piton validate --strict               Apply the specification strictly
+  piton validate --all                  Show each finding, also repeated ones
   piton validate --format json          Print {\"valid\": …, \"findings\": […]}
   piton validate --format sarif         Print a log that code hosts can show
 
@@ -33,6 +35,9 @@ pub(super) struct ValidateArguments {
     /// Apply the specification strictly.
     #[arg(long)]
     pub(super) strict: bool,
+    /// Show each finding; by default repeated ones of a kind are one, with a count.
+    #[arg(long)]
+    all: bool,
 }
 
 pub(super) fn run(
@@ -57,7 +62,14 @@ pub(super) fn run(
     match ui.format() {
         Format::Json => ui.json(&report)?,
         Format::Sarif => ui.json(&sarif::log(&report))?,
-        Format::Human | Format::Markdown | Format::Yaml => human(&report, &ctx.root, ui)?,
+        Format::Human | Format::Markdown | Format::Yaml => {
+            let repeated = if arguments.all {
+                Repeated::Shown
+            } else {
+                Repeated::Counted
+            };
+            human(&report, &ctx.root, repeated, ui)?;
+        }
     }
     Ok(if report.valid {
         ExitStatus::Success
@@ -135,8 +147,13 @@ fn is_beside_items(path: &Path, ctx: &Context) -> bool {
 
 /// Prints a report for people: findings as data, the summary as a message. The files are relative
 /// to `root`.
-pub(super) fn human(report: &ValidationReport, root: &Path, ui: &mut Ui) -> Result<(), Error> {
-    findings(report, root, ui)?;
+pub(super) fn human(
+    report: &ValidationReport,
+    root: &Path,
+    repeated: Repeated,
+    ui: &mut Ui,
+) -> Result<(), Error> {
+    findings(report, root, repeated, ui)?;
     for (language, reason) in &report.unchecked {
         ui.warning(&format!("{language} scripts were not all parsed: {reason}"));
     }
@@ -144,15 +161,88 @@ pub(super) fn human(report: &ValidationReport, root: &Path, ui: &mut Ui) -> Resu
     Ok(())
 }
 
+/// What happens with many findings of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Repeated {
+    /// Each is printed.
+    Shown,
+    /// The first is printed, and how many there are.
+    Counted,
+}
+
+/// From how many findings of one kind on they are counted.
+const MANY: usize = 5;
+/// How many places of counted findings are listed.
+const PLACES: usize = 3;
+
+/// What makes findings the same kind: their message without the names in it. A missing item is the same only if
+/// it has the same name.
+fn kind_of(finding: &Finding) -> (Code, Severity, String) {
+    let message = if finding.code == Code::UnknownItem {
+        finding.message.clone()
+    } else {
+        let plain = finding.message.split(['`', '\'']).step_by(2);
+        plain.collect::<Vec<_>>().join("`")
+    };
+    (finding.code, finding.severity, message)
+}
+
+/// The place of a finding as one word.
+fn place_of(finding: &Finding) -> String {
+    let file = finding.file.to_string_lossy();
+    format!("{}:{}", clean(&file), finding.line)
+}
+
 /// Prints the findings alone.
-pub(super) fn findings(report: &ValidationReport, root: &Path, ui: &mut Ui) -> Result<(), Error> {
+pub(super) fn findings(
+    report: &ValidationReport,
+    root: &Path,
+    repeated: Repeated,
+    ui: &mut Ui,
+) -> Result<(), Error> {
     let mut diagnostics = Diagnostics::new(root);
     let (unsigned, others): (Vec<&Finding>, Vec<&Finding>) =
         report.findings.iter().partition(|finding| {
             finding.code == Code::Unsigned && finding.severity == Severity::Warning
         });
+    let mut kinds: BTreeMap<_, Vec<&Finding>> = BTreeMap::new();
+    for finding in &others {
+        kinds.entry(kind_of(finding)).or_default().push(finding);
+    }
+    let mut counted = 0;
     for finding in others {
-        ui.rendered(&diagnostics.render(finding))?;
+        let same = kinds.get(&kind_of(finding)).map_or(&[][..], Vec::as_slice);
+        let many = if finding.code == Code::UnknownItem {
+            2
+        } else {
+            MANY
+        };
+        if repeated == Repeated::Shown || same.len() < many {
+            ui.rendered(&diagnostics.render(finding))?;
+            continue;
+        }
+        if !same
+            .first()
+            .is_some_and(|first| std::ptr::eq(*first, finding))
+        {
+            continue;
+        }
+        let more = same.len() - 1;
+        let listed = same.iter().skip(1).take(PLACES);
+        let mut places: Vec<String> = listed.map(|other| place_of(other)).collect();
+        if more > PLACES {
+            places.push("…".to_owned());
+        }
+        counted += more;
+        let first = diagnostics.render(finding);
+        ui.rendered(&format!(
+            "{}\n  and {more} more like it: {}\n\n",
+            first.trim_end(),
+            places.join(", ")
+        ))?;
+    }
+    if counted > 0 {
+        ui.hint("`piton validate --all` shows each finding");
     }
     match unsigned.as_slice() {
         [] => {}

@@ -27,7 +27,7 @@ pub use result::{ReadResult, raised, read_result, read_value};
 pub(super) use result::{exact, returned};
 
 use super::interrupt::Interrupts;
-use super::invocation::{Action, Invocation, Process, Python, ScriptFile};
+use super::invocation::{Action, Invocation, Process, Python, PythonEntry, ScriptFile};
 use super::isolation::Confinement;
 use super::node::{self, NodePackages, NodeRequest};
 use super::private_folder::{PrivateFolder, PrivateUse};
@@ -520,10 +520,10 @@ fn call_python(
     } else {
         Value::Object(invocation.parameters.clone())
     };
-    let entry = if python.calls_main {
-        ScriptEntry::Main(&parameters)
-    } else {
-        ScriptEntry::Script
+    let entry = match python.entry {
+        PythonEntry::Main => ScriptEntry::Main(&parameters),
+        PythonEntry::Execute => ScriptEntry::Execute(&parameters, &machine.root),
+        PythonEntry::Script => ScriptEntry::Script,
     };
     let library = machine.root.join(".ai").join("tools").join("lib");
     let run = ScriptRun {
@@ -541,7 +541,7 @@ fn call_python(
     work.argv.extend(options.iter().map(OsString::from));
     work.argv.extend(run.argv());
     work.input = run.input();
-    work.channel = if python.calls_main {
+    work.channel = if python.entry.function().is_some() {
         Channel::Private
     } else {
         Channel::None

@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 
 use crate::item::id::ItemId;
-use crate::item::store::{Item, ItemKind, ItemStore, LookupError};
-use crate::item::tool::{LoadedTool, ToolKind};
+use crate::item::store::{Item, ItemKind, ItemStore, Layer, LookupError};
+use crate::item::tool::{LoadedTool, ToolKind, stand_in};
 use crate::problem::{Code, Explain, Hint};
 
 pub const MAX_LINKS: usize = 16;
@@ -201,8 +201,8 @@ pub fn resolve<'s>(
         if ids.len() > MAX_LINKS {
             return Err(ChainError::TooLong(ids));
         }
-        let item = match store.find(ItemKind::Tool, executor.as_str()) {
-            Ok(item) => item,
+        let item = match find_executor(store, executor) {
+            Ok((item, _)) => item,
             Err(lookup) => {
                 return Err(ChainError::UnknownExecutor {
                     id,
@@ -226,6 +226,32 @@ pub fn resolve<'s>(
         })
     }
 }
+
+/// Finds an executor. A built-in one takes the place of that of another program, if the project has no such
+/// item; [`BuiltinExecutor`] tells which.
+pub fn find_executor<'s>(
+    store: &'s ItemStore,
+    executor: &ItemId,
+) -> Result<(&'s Item, Option<BuiltinExecutor>), LookupError> {
+    let lookup = match store.find(ItemKind::Tool, executor.as_str()) {
+        Ok(item) => return Ok((item, None)),
+        Err(lookup) => lookup,
+    };
+    let built_in = stand_in(executor.as_str())
+        .filter(|_| matches!(lookup, LookupError::NotFound { .. }))
+        .and_then(|id| {
+            let layers = [Layer::Builtin];
+            store.find_in(ItemKind::Tool, id, &layers).ok()
+        });
+    match built_in {
+        Some(item) => Ok((item, Some(BuiltinExecutor(item.id.clone())))),
+        None => Err(lookup),
+    }
+}
+
+/// The built-in item that takes the place of an executor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuiltinExecutor(pub ItemId);
 
 /// A tool, its runtime chain, and the tools that it may call with their chains, as far as they
 /// exist.

@@ -62,7 +62,11 @@ pub struct Invocation {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ChainLink {
+    /// Without category.
     pub id: ItemId,
+    /// The stated category and the folder, where they are not empty: `category/id` names the item too.
+    #[serde(skip)]
+    pub categories: Vec<String>,
     pub version: String,
     /// As written.
     pub tool_type: String,
@@ -206,8 +210,7 @@ pub struct ScriptFile {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Python {
-    /// Whether `main(**parameters)` is called; otherwise the script gets arguments.
-    pub calls_main: bool,
+    pub entry: PythonEntry,
     /// Whether `main` has no parameters and reads options from its command line.
     pub reads_options: bool,
     pub venv: bool,
@@ -216,6 +219,30 @@ pub struct Python {
     pub lib_imports: BTreeMap<String, PathBuf>,
     #[serde(skip)]
     pub beside: Beside,
+}
+
+/// What is called in a Python file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PythonEntry {
+    /// `main(**parameters)`.
+    Main,
+    /// `execute(parameters, project_path)`, as RYE calls it.
+    Execute,
+    /// The file itself, with arguments.
+    #[default]
+    Script,
+}
+
+impl PythonEntry {
+    /// The name of the function that returns the result.
+    pub fn function(self) -> Option<&'static str> {
+        match self {
+            Self::Main => Some("main"),
+            Self::Execute => Some("execute"),
+            Self::Script => None,
+        }
+    }
 }
 
 /// What else is in the folder of a script.
@@ -328,7 +355,7 @@ impl Invocation {
             Action::Process(process) => process
                 .python
                 .as_ref()
-                .is_none_or(|python| !python.calls_main),
+                .is_none_or(|python| python.entry == PythonEntry::Script),
             Action::Container(_) => true,
             Action::Http(_) | Action::Mcp(_) | Action::Meta(_) => false,
         }
@@ -436,7 +463,10 @@ impl Process {
         }
         rows.add_list("action.node_packages", &self.node_packages);
         if let Some(python) = &self.python {
-            rows.add("action.python.calls_main", &python.calls_main.to_string());
+            rows.add(
+                "action.python.entry",
+                python.entry.function().unwrap_or("script"),
+            );
             rows.add("action.python.venv", &python.venv.to_string());
             rows.add_list("action.python.dependencies", &python.dependencies);
             for (name, file) in &python.lib_imports {

@@ -19,6 +19,7 @@ mod outline;
 mod placeholder;
 mod script;
 mod settings;
+mod surroundings;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -46,6 +47,7 @@ pub use error::ResolveError;
 pub use outline::{Outline, outline};
 use placeholder::Vocabulary;
 use settings::{SettingsLink, ToolSettings};
+use surroundings::Surroundings;
 
 /// The longest argument, or variable with its name, that Linux passes to a process.
 const MAX_WORD: usize = 128 * 1024;
@@ -134,6 +136,7 @@ impl<'c> ResolveContext<'c> {
             .or_else(|| owner.file.parent())
             .unwrap_or(Path::new(""));
         Ok(Vocabulary {
+            surroundings: Surroundings::of(self.tools, folder, self.around),
             manifest: &self.tool.manifest,
             parameters: self.parameters,
             around: self.around,
@@ -270,6 +273,7 @@ fn link(item: &Item, roots: &Roots) -> Option<ChainLink> {
     let manifest = &item.as_tool()?.manifest;
     Some(ChainLink {
         id: item.id.clone(),
+        categories: item.categories().map(str::to_owned).collect(),
         version: manifest.version.clone(),
         tool_type: manifest.tool_type.clone(),
         kind: manifest.kind,

@@ -2,12 +2,13 @@
 //!
 //! [`Directive`] is the parsed, immutable form; every part has its position in the file.
 //! [`parse()`] uses `block` (finds it in the Markdown), `scan` (guards and repairs), `xml` (the
-//! tree) and a reader per part: `metadata`, `grant`, `inputs`, `steps` with `action`, `outputs`.
+//! tree) and a reader per part: `metadata`, `grant`, `inputs`, `steps` with `action` and `call`, `outputs`.
 //! `reference` checks placeholders last, when all names are known.
 
 mod access;
 mod action;
 mod block;
+mod call;
 mod grant;
 mod inputs;
 mod lexeme;

@@ -30,7 +30,6 @@ pub use stamp_location::{
 const KIWI: &str = "kiwi-mcp:validated:";
 const RYE: [&str; 3] = ["rye:signed:", "rye:validated:", "ryeos:signed:"];
 const SHA256_HEX: usize = 64;
-const SHORT_HEX: usize = 12;
 /// A longer line is something else, e.g. a whole program.
 const MAX_LINE: usize = 1024;
 /// The most bytes read for the stamp of a folder tool. Counted while reading, because a sparse
@@ -280,7 +279,31 @@ fn folder_hash_with(
     Ok(hex(&all.finalize()))
 }
 
+/// The stamp of another program, or a shortened one, among the first lines: it proves nothing here, however
+/// it is written and wherever it stands. `None` beside a whole stamp of ours, which must be right.
+fn foreign(text: &str) -> Option<&'static str> {
+    let mut found = None;
+    for line in text.lines().take(3).filter(|line| is_stamp(line)) {
+        let body = line.trim_matches(|c: char| !c.is_alphanumeric());
+        let kind = match body.strip_prefix(KIWI) {
+            None => "a RYE signature, which needs RYE's keys",
+            Some(stamp) => {
+                let hash = stamp.rsplit(':').next().unwrap_or_default();
+                if hash.is_empty() || hash.len() >= SHA256_HEX || !is_hex(hash) {
+                    return None;
+                }
+                "a Kiwi stamp with a short hash"
+            }
+        };
+        found.get_or_insert(kind);
+    }
+    found
+}
+
 fn check_with(location: StampLocation, text: &str, hash: impl FnOnce(&str) -> String) -> Integrity {
+    if let Some(kind) = foreign(text) {
+        return Integrity::Foreign { kind };
+    }
     let line_of = |range: &Range<usize>| {
         1 + u32::try_from(text[..range.start].matches('\n').count()).unwrap_or(0)
     };
@@ -361,8 +384,8 @@ fn judge(body: &str, line_number: u32, hash: impl FnOnce() -> String) -> Integri
                 }
             }
         }
-        SHORT_HEX if is_hex(stamped) => Integrity::Foreign {
-            kind: "an old Kiwi stamp of 12 digits",
+        ..SHA256_HEX if is_hex(stamped) => Integrity::Foreign {
+            kind: "a Kiwi stamp with a short hash",
         },
         _ => Integrity::Invalid {
             reason: "the hash of a stamp has 64 hexadecimal digits",

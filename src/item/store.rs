@@ -164,6 +164,11 @@ impl Item {
             .map_or(Position::START, |value| value.place)
     }
 
+    /// Whether it is a tool whose file states no id.
+    fn is_named_by_file(&self) -> bool {
+        self.kind() == ItemKind::Tool && self.place_of("tool_id") == Position::START
+    }
+
     /// Whether it is in `.ai/scripts/`.
     pub fn is_legacy(&self) -> bool {
         self.legacy_root && self.named
@@ -177,8 +182,18 @@ impl Item {
     /// Whether an id, with or without category, refers to this item.
     pub fn answers_to(&self, wanted: &ItemId) -> bool {
         self.id == *wanted
-            || wanted.category() == Some(self.category.as_str())
-                && wanted.name() == self.id.as_str()
+            || wanted.name() == self.id.as_str()
+                && self
+                    .categories()
+                    .any(|category| wanted.category() == Some(category))
+    }
+
+    /// The stated category, and the folder if it differs.
+    pub fn categories(&self) -> impl Iterator<Item = &str> {
+        let folder = Some(&*self.folder_category).filter(|folder| *folder != self.category);
+        std::iter::once(&*self.category)
+            .chain(folder)
+            .filter(|category| !category.is_empty())
     }
 }
 
@@ -261,6 +276,32 @@ impl LookupError {
             Self::Broken { finding, .. } => Some(finding),
             _ => None,
         }
+    }
+}
+
+/// The id in a path: `.ai/directives/core/init.md` is `core/init`.
+fn as_reference(kind: ItemKind, written: &str) -> Option<&str> {
+    let folder = kind.folder();
+    let inside = written.strip_prefix("./").unwrap_or(written);
+    let inside = inside.strip_prefix("~/").unwrap_or(inside);
+    let in_folder = inside
+        .strip_prefix(".ai/")
+        .and_then(|inside| inside.strip_prefix(folder))
+        .and_then(|inside| inside.strip_prefix('/'));
+    let path = in_folder.unwrap_or(written);
+    let stem = path
+        .strip_suffix("/tool.yaml")
+        .or_else(|| match path.rsplit_once('.')? {
+            (stem, "md") if kind != ItemKind::Tool => Some(stem),
+            (stem, "yaml" | "yml" | "json" | "py" | "sh" | "js") if kind == ItemKind::Tool => {
+                Some(stem)
+            }
+            _ => None,
+        });
+    match (in_folder, stem) {
+        (_, Some(stem)) => Some(stem),
+        (Some(path), None) => Some(path),
+        (None, None) => None,
     }
 }
 
@@ -413,11 +454,25 @@ impl ItemStore {
         id: &str,
         layers: &[Layer],
     ) -> Result<&Item, LookupError> {
-        let wanted: ItemId = id.parse().map_err(|reason| LookupError::Invalid {
+        let reference = as_reference(kind, id);
+        let written = id.parse().or_else(|err| match reference {
+            Some(inside) => inside.parse(),
+            None => Err(err),
+        });
+        let wanted: ItemId = written.map_err(|reason| LookupError::Invalid {
             id: id.to_owned(),
             reason,
         })?;
         let mut candidates = self.candidates(kind, &wanted);
+        if candidates.is_empty() {
+            // Other programs also write paths, and `rye.file-system.write`.
+            let others = [reference.map(str::to_owned), Some(id.replace('.', "/"))];
+            let others = others.into_iter().flatten();
+            candidates = others
+                .filter_map(|other| Some(self.candidates(kind, &other.parse().ok()?)))
+                .find(|found| !found.is_empty())
+                .unwrap_or_default();
+        }
         candidates.retain(|item| layers.contains(&item.layer));
         candidates.sort_by_key(|item| (item.layer, item.legacy_root));
         let Some(first) = candidates.first() else {

@@ -35,6 +35,7 @@ use crate::words::words;
 
 pub use caches::{DeclaredCache, KnownCache};
 pub(crate) use canonical::KEYS;
+pub use kind::stand_in;
 pub use origin::Origin;
 pub use reading::{Root, ToolLocation, ToolReading, is_tool_by_name, may_be_tool, read};
 
@@ -178,6 +179,9 @@ pub struct ToolOutputs {
     /// The name of a schema in `.ai/schemas/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
+    /// Whether a result with `success: false` is an ordinary one; otherwise the call has failed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ignore_success: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -1,8 +1,8 @@
 //! Which grant covers which tool, command or variable.
 //!
 //! Grants are read narrowly and a `<deny>` widely. `*` in an id matches any text including slashes,
-//! so that `*` is every tool. RYE writes ids with dots (`rye.file-system.*`): its patterns match
-//! both forms.
+//! so that `*` is every tool. A tool goes by its id, by `category/id` and by the same with dots, as RYE
+//! writes it (`rye.file-system.*`); a grant means the long forms only if it has a separator itself.
 
 use globset::GlobBuilder;
 use serde_json::Value;
@@ -72,8 +72,13 @@ fn languages_of(runtime: &ChainLink) -> &'static [&'static str] {
     known.map_or(&[], |(_, words)| words)
 }
 
+/// Whether a link has the id of a built-in runtime.
+pub(super) fn is_name_of_builtin(link: &ChainLink) -> bool {
+    link.id.name() == "docker_runtime" || !languages_of(link).is_empty()
+}
+
 pub(super) fn allows_tool(access: &Access, link: &ChainLink, types: &LinkTypes<'_>) -> bool {
-    let id = link.id.as_str();
+    let is_named = |glob: &str| is_granted_name(glob, link);
     match access {
         Access::Tool {
             id: None,
@@ -83,8 +88,7 @@ pub(super) fn allows_tool(access: &Access, link: &ChainLink, types: &LinkTypes<'
             id: glob,
             tool_type,
         } => {
-            glob.as_ref()
-                .is_none_or(|glob| is_id(glob, id, PatternForm::Exact))
+            glob.as_deref().is_none_or(is_named)
                 && tool_type.as_ref().is_none_or(|glob| {
                     types
                         .resolved
@@ -96,21 +100,18 @@ pub(super) fn allows_tool(access: &Access, link: &ChainLink, types: &LinkTypes<'
             verb,
             item_type,
             id: glob,
-        } => runs_tools(verb, item_type) && is_either(glob, id, PatternForm::Exact),
-        Access::Capability { name } => {
-            tools_of(name).is_some_and(|glob| is_either(glob, id, PatternForm::Exact))
-        }
+        } => runs_tools(verb, item_type) && is_named(glob),
+        Access::Capability { name } => tools_of(name).is_some_and(is_named),
         _ => false,
     }
 }
 
 /// Whether a `<deny>` forbids a tool. The name without its category is enough.
 pub(super) fn denies_tool(access: &Access, link: &ChainLink, types: &LinkTypes<'_>) -> bool {
-    let names = [link.id.as_str(), link.id.name()];
     let is_named = |glob: &str| {
-        names
-            .iter()
-            .any(|name| is_either(glob, name, PatternForm::Broken))
+        names_of(link)
+            .chain([link.id.name().to_owned()])
+            .any(|name| is_either(glob, &name, PatternForm::Broken))
     };
     match access {
         Access::Tool { id, tool_type } => {
@@ -140,7 +141,6 @@ pub(super) fn denies_tool(access: &Access, link: &ChainLink, types: &LinkTypes<'
     }
 }
 
-/// Whether this is `<allow>*</allow>` or `<deny>*</deny>`.
 /// The port of an endpoint that names its host, e.g. `GET https://example.org/**`.
 pub(super) fn port(endpoint: &str) -> Option<u16> {
     let address = endpoint.rsplit(' ').next().unwrap_or(endpoint);
@@ -157,6 +157,7 @@ pub(super) fn port(endpoint: &str) -> Option<u16> {
     }
 }
 
+/// Whether this is `<allow>*</allow>` or `<deny>*</deny>`.
 pub(super) fn is_everything(access: &Access) -> bool {
     matches!(access, Access::Item { verb, item_type, id } if [verb, item_type, id].iter().all(|it| *it == "*"))
 }
@@ -180,6 +181,32 @@ fn tools_of(capability: &str) -> Option<&str> {
         rest = after;
     }
     Some(rest)
+}
+
+/// Whether a grant for this id pattern means a tool.
+///
+/// `deploy*` must not cover every tool of a category `deploy`, so a pattern without a separator, or with
+/// alternatives that may have none, is compared with the bare id only.
+fn is_granted_name(glob: &str, link: &ChainLink) -> bool {
+    let is_long = glob.contains(['/', '.']) && !glob.contains('{');
+    let mut names = names_of(link);
+    names.any(|name| {
+        let is_bare = name == link.id.as_str() || !name.contains('/');
+        (is_long || is_bare) && is_either(glob, &name, PatternForm::Exact)
+    })
+}
+
+/// The id, `category/id`, and the bare name of an id that repeats the category.
+fn names_of(link: &ChainLink) -> impl Iterator<Item = String> {
+    let id = link.id.as_str();
+    let repeated = link
+        .id
+        .category()
+        .is_some_and(|own| link.categories.iter().any(|category| category == own));
+    let with = move |category: &String| format!("{category}/{id}");
+    std::iter::once(id.to_owned())
+        .chain(link.categories.iter().filter(move |_| !repeated).map(with))
+        .chain(repeated.then(|| link.id.name().to_owned()))
 }
 
 fn is_either(glob: &str, id: &str, form: PatternForm) -> bool {

@@ -1,7 +1,8 @@
 //! What an invocation needs.
 //!
-//! The tool, each link of its chain that is not built in, their declared requirements, and the
-//! endpoint of a request. Built-in links come with the tool, but a `<deny>` that names one applies.
+//! The tool, each link of its chain that needs a grant of its own, their declared requirements, and
+//! the endpoint of a request. Built-in links and the runtime that the tool names come with the tool,
+//! but a `<deny>` that names one applies.
 
 use super::matching::{self, PatternForm};
 use super::{Denial, Enforcement, Permission, line};
@@ -51,8 +52,22 @@ pub(super) struct ServerUse<'i> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinkGrant {
     Own,
-    /// It is built in: permission to run the tool includes it.
+    /// Permission to run the tool includes it: it is built in, or it is the runtime that the manifest of
+    /// the tool names, and not one in the place of a built-in runtime.
     OfTool,
+}
+
+impl LinkGrant {
+    /// For the link at a position of the chain; the tool is at 0.
+    fn of(at: usize, link: &ChainLink) -> Self {
+        let is_named =
+            at == 1 && link.kind == ToolKind::Runtime && !matching::is_name_of_builtin(link);
+        if at > 0 && (link.layer == Layer::Builtin || is_named) {
+            Self::OfTool
+        } else {
+            Self::Own
+        }
+    }
 }
 
 /// What a call needs, without duplicates: tools first, in the order of the chain.
@@ -66,11 +81,7 @@ pub(super) fn of(invocation: &Invocation) -> Vec<AccessNeed<'_>> {
             link,
             server: server.filter(|it| it.server == link.id.as_str()),
             types: matching::types_of(link, &invocation.chain),
-            comes_along: if at > 0 && link.layer == Layer::Builtin {
-                LinkGrant::OfTool
-            } else {
-                LinkGrant::Own
-            },
+            comes_along: LinkGrant::of(at, link),
         });
     let requires = &invocation.requires;
     let commands = once(&requires.commands).map(AccessNeed::Command);
@@ -104,11 +115,7 @@ pub(super) fn of_outline(outline: &Outline) -> Vec<AccessNeed<'_>> {
             link,
             server: None,
             types: matching::types_of(link, &outline.chain),
-            comes_along: if at > 0 && link.layer == Layer::Builtin {
-                LinkGrant::OfTool
-            } else {
-                LinkGrant::Own
-            },
+            comes_along: LinkGrant::of(at, link),
         });
     let requires = &outline.requires;
     let commands = once(&requires.commands).map(AccessNeed::Command);

@@ -48,6 +48,7 @@ fn grants(permissions: &str) -> Vec<Grant> {
 fn link(id: &str, tool_type: &str, kind: ToolKind, layer: Layer) -> ChainLink {
     ChainLink {
         id: id.parse().expect("an id"),
+        categories: Vec::new(),
         version: "1.0.0".to_owned(),
         tool_type: tool_type.to_owned(),
         kind,

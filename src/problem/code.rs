@@ -114,7 +114,7 @@ codes! {
     UnfencedDirective "UNFENCED_DIRECTIVE" ErrorWhenStrict "the directive is not in a fenced xml block"
     TextAfterDirective "TEXT_AFTER_DIRECTIVE" Error "there is text between the directive and the end of its fence"
     UnknownElement "UNKNOWN_ELEMENT" Warning "an element is unknown; it is kept and has no effect"
-    UnknownPermission "UNKNOWN_PERMISSION" Error "a permission element is unknown"
+    UnknownPermission "UNKNOWN_PERMISSION" ErrorWhenStrict "a permission element is unknown and grants nothing"
     GrantWithoutEffect "GRANT_WITHOUT_EFFECT" Warning "a permission grants nothing"
     MissingGrant "MISSING_GRANT" Error "a step needs a permission that the directive does not grant"
     UnusedGrant "UNUSED_GRANT" Warning "no step uses a grant"
@@ -287,7 +287,7 @@ codes! {
     WorktreeKept "WORKTREE_KEPT" RunTime "the worktree could not be removed"
     // Tools.
     UnsupportedTool "UNSUPPORTED_TOOL" RunTime "the item cannot be called as a tool"
-    NotRunnable "NOT_RUNNABLE" RunTime "a runtime or primitive cannot be called by itself"
+    NotRunnable "NOT_RUNNABLE" RunTime "a runtime, a primitive or a directive without steps cannot be run by itself"
     UnknownCommand "UNKNOWN_COMMAND" RunTime "the tool has no such command"
     InvalidConfig "INVALID_CONFIG" RunTime "the configuration of the tool cannot be used"
     SignatureMismatch "SIGNATURE_MISMATCH" RunTime "the tool was changed after it was stamped"

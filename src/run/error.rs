@@ -86,9 +86,9 @@ pub enum RunError {
         /// Variables that are not set.
         variables: Vec<String>,
         /// MCP servers that do not exist.
-        servers: Vec<String>,
+        servers: Box<[String]>,
         /// How to install the program.
-        guide: Option<String>,
+        guide: Option<Box<str>>,
     },
     /// The requested isolation level is not available.
     #[error("{subject} asks for isolation `{}`, which {}", level.as_str(), network.map_or_else(|| "is not available".to_owned(), |it| format!("a container with the network `{it}` does not have")))]
@@ -131,6 +131,9 @@ pub enum RunError {
     /// A directive that restricts a call is invalid.
     #[error("directive `{id}` is invalid, so its permissions are unknown")]
     InvalidDirective { id: String, findings: Vec<Finding> },
+    /// The directive only serves others, or its steps are missing.
+    #[error("directive `{id}` has no steps, so it cannot run")]
+    NoSteps { id: String },
     /// A glob of `--writes` is not valid.
     #[error("`{glob}` is not a pattern for paths: {reason}")]
     InvalidGlob { glob: String, reason: String },
@@ -308,6 +311,7 @@ impl Explain for RunError {
             Self::Signals(_) => Code::SignalsFailed,
             Self::Recovery { .. } => Code::RecoveryFailed,
             Self::InvalidDirective { .. } => Code::InvalidItem,
+            Self::NoSteps { .. } => Code::NotRunnable,
             Self::InvalidGlob { .. } => Code::InvalidPattern,
             Self::NothingToRollBack | Self::AgentCommand(_) => Code::Usage,
             Self::Reference(ReferenceError::Unknown(_) | ReferenceError::NotOurs(_)) => {
@@ -363,7 +367,7 @@ impl Explain for RunError {
             Self::Call(err) => err.hint(),
             Self::Supervisor(err) => err.hint(),
             Self::Author(err) => err.hint(),
-            Self::Requirements { guide: Some(guide), .. } => Some(guide.as_str().into()),
+            Self::Requirements { guide: Some(guide), .. } => Some((**guide).into()),
             Self::Requirements { commands, variables, servers, .. } => Some(match (commands.len(), variables.len()) {
                 _ if !servers.is_empty() => "add a tool of type `mcp_server` with that id, or correct `requires.mcp`".into(),
                 (0, 1) => "set it in the environment of piton".into(),
@@ -391,6 +395,7 @@ impl Explain for RunError {
             ),
             Self::Recovery { source, .. } | Self::InStep { source, .. } => source.hint(),
             Self::InvalidDirective { .. } => Some(hint!["correct the file; ", HintCall::Validate, " checks all of them"]),
+            Self::NoSteps { .. } => Some("give it a <process> with a <step>".into()),
             Self::InvalidGlob { .. } => Some(
                 "write patterns such as `docs/**` or `src/*.rs`, relative to the current folder and inside the project"
                     .into(),

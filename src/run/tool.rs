@@ -406,7 +406,7 @@ fn end_tool(
     let mutates = session
         .checkpointer
         .as_ref()
-        .map(|_| invocation.mutates_state);
+        .map(|_| invocation.mutates_state == Some(true));
     result.settled(&settlement, session.recorder.mode, mutates);
     let exit_code = answer.ended.as_ref().and_then(|ended| ended.exit_code);
     if settlement.asked {

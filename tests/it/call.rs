@@ -18,7 +18,8 @@ use piton::exec::call::{
 };
 use piton::exec::interrupt::Interrupts;
 use piton::exec::invocation::{
-    Action, ChainLink, Invocation, MaskedText, Process, Python, ResourceLimits, ScriptFile,
+    Action, ChainLink, Invocation, MaskedText, Process, Python, PythonEntry, ResourceLimits,
+    ScriptFile,
 };
 use piton::exec::supervisor::{Ended, Supervisor, SupervisorError};
 use piton::item::signature::Integrity;
@@ -45,7 +46,7 @@ impl Bench {
     fn python(source: &str) -> Self {
         let mut bench = Self::new("python3", source);
         bench.process().python = Some(Python {
-            calls_main: true,
+            entry: PythonEntry::Main,
             ..Python::default()
         });
         bench
@@ -83,6 +84,7 @@ impl Bench {
             .filter_map(|digit| char::from_digit(digit.into(), 16))
             .collect();
         let link = ChainLink {
+            categories: Vec::new(),
             id: "greet_people".parse().expect("an id"),
             version: "1.0.0".to_owned(),
             tool_type: "python".to_owned(),
@@ -155,6 +157,7 @@ impl Bench {
             format: own(format),
             parser: own(parser),
             schema: own(schema),
+            ignore_success: false,
         };
         self
     }

@@ -117,4 +117,5 @@ mod trail;
 mod trust;
 mod usage;
 mod validate;
+mod wild;
 mod write_paths;

@@ -46,7 +46,7 @@ fn execute(client: &mut McpClient, arguments: Value) -> (Value, bool) {
     )
 }
 
-fn run_tool(client: &mut McpClient, id: &str, parameters: Value) -> (Value, bool) {
+fn run_tool(client: &mut McpClient, id: &str, parameters: &Value) -> (Value, bool) {
     execute(
         client,
         json!({"item_type": "tool", "action": "run", "item_id": id, "parameters": parameters}),

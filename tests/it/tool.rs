@@ -157,7 +157,7 @@ fn a_tool_that_cannot_be_loaded_says_why() {
         .file(".ai/tools/typeless.yaml", "tool_id: typeless\n")
         .file(
             ".ai/tools/nameless.yaml",
-            "tool_type: cli\nversion: 1.0.0\nexecutor: subprocess\nconfig: {command: x}\n",
+            "tool_type: cli\ntool_id: ''\nversion: 1.0.0\nexecutor: subprocess\nconfig: {command: x}\n",
         );
     cmd_snapshot!(project.piton(["tool", "show", "typeless"]), @"
     success: false

@@ -431,6 +431,7 @@ fn a_dry_run_shows_everything_and_does_nothing() {
     action.environment.PATH: /usr/bin:/bin  # environment variable PATH
     action.environment.PITON_PARAM_TEXT: hello  # parameter text
     action.environment.PITON_PROJECT: [PROJECT]  # piton
+    action.environment.PYTHONDONTWRITEBYTECODE: 1  # default
     action.environment.TERM: dumb  # default
     action.environment.TMPDIR: [TMP]  # environment variable TMPDIR
     action.environment.TZ: UTC  # environment variable TZ

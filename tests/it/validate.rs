@@ -80,7 +80,7 @@ fn a_broken_project_gives_every_finding_in_one_pass() {
     warning MISSING_RECOMMENDED_FIELD .ai/directives/wrong.md:3 metadata.category
     warning MISSING_RECOMMENDED_FIELD .ai/directives/wrong.md:3 metadata.description
     warning MISSING_RECOMMENDED_FIELD .ai/directives/wrong.md:3 metadata.model
-    error UNKNOWN_PERMISSION .ai/directives/wrong.md:3 metadata.permissions.fly[0]
+    warning UNKNOWN_PERMISSION .ai/directives/wrong.md:3 metadata.permissions.fly[0]
     warning UNKNOWN_ITEM .ai/directives/wrong.md:5 process.step[0]
     error UNKNOWN_REFERENCE .ai/directives/wrong.md:5 process.step[0].execute.x
     error DUPLICATE_NAME .ai/directives/wrong.md:6 process.step[1].name
@@ -90,7 +90,7 @@ fn a_broken_project_gives_every_finding_in_one_pass() {
     error MISSING_REQUIRED_FIELD .ai/knowledge/empty.md:1 version
     warning MISSING_RECOMMENDED_FIELD .ai/knowledge/empty.md:1 category
     error INVALID_TYPE .ai/knowledge/empty.md:3 tags
-    error MISSING_REQUIRED_FIELD .ai/tools/nameless.yaml:1 tool_id
+    warning MISSING_REQUIRED_FIELD .ai/tools/nameless.yaml:1 tool_id
     error MISSING_REQUIRED_FIELD .ai/tools/nameless.yaml:1 version
     warning MISSING_RECOMMENDED_FIELD .ai/tools/nameless.yaml:1 description
     error UNKNOWN_EXECUTOR .ai/tools/nameless.yaml:2 executor
@@ -98,6 +98,7 @@ fn a_broken_project_gives_every_finding_in_one_pass() {
     error INVALID_URL .ai/tools/nameless.yaml:3 config.url
     error UNKNOWN_TEMPLATE_VARIABLE .ai/tools/nameless.yaml:3 config.url
     error JSON_SYNTAX .ai/tools/page.json:1
+    warning MISSING_RECOMMENDED_FIELD .ai/tools/root.yaml:2 tool.cli_specific
     warning NAMING_CONVENTION .ai/tools/root.yaml:2 tool.id
     error INVALID_SEMVER .ai/tools/root.yaml:5 tool.version
     error INVALID_REQUIREMENT .ai/tools/script/requirements.txt:3

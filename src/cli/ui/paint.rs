@@ -1,8 +1,6 @@
-//! Colours for data: the status of runs and steps, and the lines of a diff.
+//! Colours for data: the status of runs and steps.
 //!
 //! The printer strips them if output is not coloured, so callers need not check.
-
-use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use unicode_width::UnicodeWidthStr;
@@ -10,7 +8,6 @@ use unicode_width::UnicodeWidthStr;
 use super::clean;
 
 const PLAIN: Style = Style::new();
-const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 const GREEN: Style = AnsiColor::Green.on_default();
 const RED: Style = AnsiColor::Red.on_default();
@@ -59,41 +56,9 @@ pub(in crate::cli) fn dim(text: &str) -> String {
     format!("{DIM}{}{DIM:#}", clean(text))
 }
 
-/// A diff in git's colours.
-pub(in crate::cli) fn patch(text: &str) -> String {
-    let mut painted = String::with_capacity(text.len() * 2);
-    let mut in_header = false;
-    for line in text.split_inclusive('\n') {
-        let (content, end) = line
-            .strip_suffix('\n')
-            .map_or((line, ""), |content| (content, "\n"));
-        in_header =
-            content.starts_with("diff --git ") || (in_header && !content.starts_with("@@ "));
-        let style = match content.chars().next() {
-            _ if in_header => BOLD,
-            Some('@') => CYAN,
-            Some('+') => GREEN,
-            Some('-') => RED,
-            _ => PLAIN,
-        };
-        // Writing to a `String` cannot fail.
-        let _ = write!(painted, "{style}{}{style:#}{end}", clean(content));
-    }
-    painted
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_line_that_looks_like_a_header_is_a_header_only_before_the_first_hunk() {
-        let painted =
-            patch("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n--- gone\n+new\n same\n");
-        let expected = "\u{1b}[1mdiff --git a/x b/x\u{1b}[0m\n\u{1b}[1m--- a/x\u{1b}[0m\n\u{1b}[1m+++ b/x\u{1b}[0m\n\
-                        \u{1b}[36m@@ -1 +1 @@\u{1b}[0m\n\u{1b}[31m--- gone\u{1b}[0m\n\u{1b}[32m+new\u{1b}[0m\n same\n";
-        assert_eq!(painted, expected);
-    }
 
     #[test]
     fn wide_texts_do_not_widen_a_column() {

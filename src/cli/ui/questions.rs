@@ -53,7 +53,7 @@ impl Ui {
     /// Shows what would be committed and asks for approval.
     pub(in crate::cli) fn approve(&mut self, step: &str, diff: &[u8]) -> Result<bool, Error> {
         self.end_live();
-        self.say_raw(&clean(&String::from_utf8_lossy(diff)));
+        self.say_patch(diff);
         self.say_raw(&format!(
             "step `{}`: [a]pprove this, or [w]ait? ",
             clean(step)
@@ -82,7 +82,7 @@ impl Ui {
             tree: Some(tree.to_owned()),
         };
         self.end_live();
-        self.say_raw(&clean(&String::from_utf8_lossy(diff)));
+        self.say_patch(diff);
         loop {
             self.say_raw(&format!(
                 "step `{}`: [k]eep, [u]ndo, [e]dit the message, or [w]ait? ",

@@ -81,6 +81,12 @@ pub enum CallError {
     NoResult { function: &'static str },
     #[error("the result is too large: {bytes} bytes")]
     TooLarge { bytes: u64 },
+    /// The result has `success: false`.
+    #[error("it answered `success: false`{}", .reason.as_ref().map_or_else(String::new, |reason| format!(": {}", first_line(reason, LONGEST_LINE))))]
+    Unsuccessful {
+        /// What the result says about it.
+        reason: Option<String>,
+    },
     /// The result does not match the manifest.
     #[error("the result does not match the tool's declaration{}", lines(.problems))]
     Contract { problems: Vec<String> },
@@ -102,6 +108,7 @@ impl Explain for CallError {
             Self::Cache { .. } | Self::DeclaredCache { .. } => Code::CacheFailed,
             Self::Interrupted => Code::Interrupted,
             Self::Raised(_) => Code::ToolRaised,
+            Self::Unsuccessful { .. } => Code::ToolFailed,
             Self::Failed(failure) => failure.kind.code(),
             Self::NoResult { .. } => Code::NoResult,
             Self::TooLarge { .. } => Code::ResultTooLarge,
@@ -138,6 +145,10 @@ impl Explain for CallError {
                 Some("make the folder writable, or remove it from `caches` of the tool".into())
             }
             Self::Interrupted | Self::Raised(_) => None,
+            Self::Unsuccessful { .. } => Some(
+                "if that is an ordinary result, write `outputs: {ignore_success: true}` in its manifest"
+                    .into(),
+            ),
             Self::Failed(failure) => failure.suggestion.clone(),
             Self::NoResult { .. } => {
                 Some("it may have called `os._exit` or crashed; see what it wrote to stderr".into())

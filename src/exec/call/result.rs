@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{CallError, Machine, NewSupervisor, Raised, Starter};
 use crate::exec::contract;
 use crate::exec::interrupt::Interrupts;
-use crate::exec::invocation::{Action, Invocation};
+use crate::exec::invocation::{Action, Invocation, PythonEntry};
 use crate::exec::mcp::McpResult;
 use crate::exec::parser;
 use crate::exec::python::bootstrap::ScriptAnswer;
@@ -39,7 +39,11 @@ pub fn read_result(
     let mut told = Vec::new();
     let raw = match &invocation.action {
         Action::Process(_) if invocation.prints_result() => Raw::Output(&ended.stdout),
-        Action::Process(_) => handed_over(ended, "main")?,
+        Action::Process(process) => {
+            let entry = process.python.as_ref().map(|python| python.entry);
+            let function = entry.and_then(PythonEntry::function);
+            handed_over(ended, function.unwrap_or("main"))?
+        }
         Action::Container(_) => match worker_answer(ended)? {
             Some(value) => Raw::Value(value),
             None => Raw::Output(&ended.stdout),
@@ -126,8 +130,25 @@ fn settled(
             (raw, None) => formatted(raw, format)?,
         },
     };
+    if !outputs.ignore_success && value.get("success") == Some(&Value::Bool(false)) {
+        return Err(CallError::Unsuccessful {
+            reason: reason_of(&value),
+        });
+    }
     contract::check(&value, invocation, &machine.root, &mut warnings)?;
     Ok(ReadResult { value, warnings })
+}
+
+/// What a result says about its failure.
+fn reason_of(value: &Value) -> Option<String> {
+    let text = |key: &str| match value.get(key)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(error) => error.get("message")?.as_str().map(str::to_owned),
+        _ => None,
+    };
+    ["error", "message", "stderr"]
+        .into_iter()
+        .find_map(|key| text(key).filter(|text| !text.trim().is_empty()))
 }
 
 /// The value from a worker; `None` when it returned nothing.

@@ -292,6 +292,16 @@ def load_module(name, script, source):
     return module
 
 
+def execute(function, parameters, project):
+    """Calls a function as RYE does: with all parameters as one value, and with the project."""
+    code = getattr(function, "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if code else ("params", "project_path")
+    # A file may also name each parameter.
+    if not names or names[0] in parameters:
+        return function(**parameters)
+    return function(*(parameters, project)[: len(names)])
+
+
 def call(asked, script, source):
     kind = asked["call"]
     if kind == "script":
@@ -300,6 +310,8 @@ def call(asked, script, source):
     module = load_module(module_name(script), script, source)
     if kind == "parse":
         value = module.parse(asked["parameters"]["content"])
+    elif kind == "execute":
+        value = execute(module.execute, **asked["parameters"])
     else:
         value = module.main(**asked["parameters"])
     if hasattr(value, "__await__") and hasattr(value, "send"):

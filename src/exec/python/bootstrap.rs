@@ -33,6 +33,8 @@ pub(in crate::exec) struct ScriptRun<'r> {
 pub(in crate::exec) enum ScriptEntry<'r> {
     /// `main` with these parameters.
     Main(&'r Value),
+    /// `execute` with these parameters and the project.
+    Execute(&'r Value, &'r Path),
     /// Run as a script.
     Script,
     /// `parse` with this text.
@@ -85,6 +87,13 @@ impl ScriptRun<'_> {
     pub(in crate::exec) fn input(&self) -> Vec<u8> {
         let (call, parameters) = match self.entry {
             ScriptEntry::Main(parameters) => ("main", parameters.clone()),
+            ScriptEntry::Execute(parameters, project) => (
+                "execute",
+                serde_json::json!({
+                    "parameters": parameters,
+                    "project": project.to_string_lossy(),
+                }),
+            ),
             ScriptEntry::Script => ("script", Value::Null),
             ScriptEntry::Parse(content) => ("parse", serde_json::json!({ "content": content })),
         };

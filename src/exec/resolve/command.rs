@@ -65,15 +65,14 @@ pub(super) fn resolve(
         }
         _ => None,
     };
-    let takes_options = python
-        .as_ref()
-        .is_some_and(|python| !python.calls_main || python.reads_options);
+    let calls_function = calls_function(python.as_ref());
+    let reads_options = python.as_ref().is_some_and(|python| python.reads_options);
 
     let mut arguments = place_script(context, entrypoint.as_ref(), configured, &used);
     if let Some(command) = context.command {
         arguments.push(Argument::plain(command, "command"));
     }
-    if style == Style::Command || takes_options {
+    if style == Style::Command || style == Style::Python && (!calls_function || reads_options) {
         arguments.extend(arguments::options(context.parameters, &used.parameters)?);
     }
     let arguments = checked(&program, arguments, origins)?;
@@ -351,6 +350,11 @@ fn place_script(
     arguments
 }
 
+/// Whether a function of the script gets the parameters.
+fn calls_function(python: Option<&Python>) -> bool {
+    python.is_some_and(|python| python.entry.function().is_some())
+}
+
 fn environment(
     context: &ResolveContext<'_>,
     style: Style,
@@ -360,12 +364,17 @@ fn environment(
 ) -> Result<CallVariables, ResolveError> {
     let mut environment = CallVariables::scrubbed(context.around);
     environment.toolchains(context.around, context.caches);
-    if style == Style::Python {
+    // A script in another language may start Python.
+    if style != Style::Command {
         environment.set(NO_BYTECODE, MaskedText::plain("1"), "default".to_owned());
     }
     environment.declare(&context.requires.environment, context.around)?;
+    environment.surround(&words.surroundings, words, context.settings, used)?;
+    if style == Style::Script {
+        environment.search_beside(words);
+    }
     environment.configure(context.settings, words, used)?;
-    if style != Style::Command && !python.is_some_and(|python| python.calls_main) {
+    if style != Style::Command && !calls_function(python) {
         environment.parameters(context.parameters)?;
     }
     let root = &context.around.root;

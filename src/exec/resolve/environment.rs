@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::error::ResolveError;
 use super::placeholder::{Used, Vocabulary};
 use super::settings::{SettingData, ToolSetting, ToolSettings};
+use super::surroundings::Surroundings;
 use super::{CallEnvironment, MAX_WORD, as_text};
 use crate::exec::invocation::MaskedText;
 use crate::exec::toolchain::{self, CallCache};
@@ -127,6 +128,72 @@ impl CallVariables {
             self.set(name, text, format!("environment variable {name}"));
         }
         Ok(())
+    }
+
+    /// Adds the variables and search paths that a runtime of RYE names.
+    pub(super) fn surround(
+        &mut self,
+        surroundings: &Surroundings,
+        words: &Vocabulary<'_>,
+        settings: &ToolSettings<'_>,
+        used: &mut Used,
+    ) -> Result<(), ResolveError> {
+        let Some(source) = settings.any_source() else {
+            return Ok(());
+        };
+        let mut fill = |text: &str, field: &str| -> Result<Option<MaskedText>, ResolveError> {
+            let filled = words.fill(text, field, source)?;
+            Ok(filled.map(|filled| {
+                used.add(&filled);
+                filled.text
+            }))
+        };
+        for (name, template) in &surroundings.variables {
+            let field = format!("env_config.env.{name}");
+            let is_name = !name.is_empty() && !name.contains(['=', '\0']);
+            if is_name && let Some(text) = fill(template, &field)? {
+                self.set(name, text, "env_config".to_owned());
+            }
+        }
+        for (name, (before, after)) in &surroundings.paths {
+            let mut folders = Vec::new();
+            for (part, list) in [(0, before), (1, after)] {
+                if part == 1
+                    && let Some(present) = self.values.get(name)
+                {
+                    folders.push(present.value.clone());
+                }
+                for template in list {
+                    let field = format!("anchor.env_paths.{name}");
+                    folders.extend(fill(template, &field)?.map(|text| text.value));
+                }
+            }
+            self.set(
+                name,
+                MaskedText::plain(folders.join(":")),
+                "anchor".to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Lets Python find the modules beside a script that a runtime of the project loads.
+    pub(super) fn search_beside(&mut self, words: &Vocabulary<'_>) {
+        const SEARCHED: &str = "PYTHONPATH";
+        let is_python = |script: &String| Path::new(script).extension() == Some(OsStr::new("py"));
+        if !words.script.as_ref().is_some_and(is_python) {
+            return;
+        }
+        let present = self.values.get(SEARCHED).map(|text| text.value.clone());
+        let folders: Vec<String> = present
+            .into_iter()
+            .chain([words.tool_dir.clone()])
+            .collect();
+        self.set(
+            SEARCHED,
+            MaskedText::plain(folders.join(":")),
+            "the folder of the tool".to_owned(),
+        );
     }
 
     /// Adds the variables of `config.env`.

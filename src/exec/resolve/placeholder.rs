@@ -5,12 +5,14 @@
 //! a brace that begins no name is itself. A placeholder without a value is an error.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
 use super::environment::is_public;
 use super::error::ResolveError;
 use super::settings::SettingOrigin;
+use super::surroundings::Surroundings;
 use super::{CallEnvironment, as_text};
 use crate::exec::invocation::MaskedText;
 use crate::item::params::ParamProblem;
@@ -26,6 +28,7 @@ pub(super) struct Vocabulary<'c> {
     pub(super) around: &'c CallEnvironment,
     pub(super) script: Option<String>,
     pub(super) tool_dir: String,
+    pub(super) surroundings: Surroundings,
 }
 
 /// A text with its placeholders filled in.
@@ -148,6 +151,13 @@ impl Vocabulary<'_> {
                         "write `${NAME}` or `${NAME:-default}`; `${{` is a plain `${`".to_owned();
                     return Err(fault(written.to_owned(), "is not a placeholder", hint));
                 }
+                Piece::Variable { name, .. }
+                    if let Some(program) = self.surroundings.interpreters.get(name) =>
+                {
+                    let value = put(&filled.text.value, PlaceholderValue::Variable(program))
+                        .map_err(|reason| wrong(name, reason))?;
+                    filled.text.push(&MaskedText::plain(value));
+                }
                 Piece::Variable { name, default } => {
                     filled.variables.push(name.to_owned());
                     let text = self.variable(name, default).map_err(|reason| {
@@ -254,7 +264,15 @@ impl Vocabulary<'_> {
             "params_json" => serde_json::to_string(self.parameters).ok(),
             "project_path" => self.around.root.to_str().map(str::to_owned),
             "tool_dir" => Some(self.tool_dir.clone()),
-            _ => None,
+            "tool_parent" => {
+                let parent = Path::new(&self.tool_dir).parent()?;
+                parent.to_str().map(str::to_owned)
+            }
+            "user_space" => {
+                let home = self.around.home.as_deref()?.join(".ai");
+                home.to_str().map(str::to_owned)
+            }
+            name => self.surroundings.folders.get(name).cloned(),
         }
     }
 

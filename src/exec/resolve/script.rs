@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::error::ResolveError;
 use super::settings::{SettingData, ToolSettings};
 use crate::encoding::hex;
-use crate::exec::invocation::{Beside, Python, ScriptFile};
+use crate::exec::invocation::{Beside, Python, PythonEntry, ScriptFile};
 use crate::item::finding::{Findings, Strength};
 use crate::item::node::Node;
 use crate::item::source::{MAX_TEXT, read_bytes};
@@ -88,7 +88,7 @@ impl Entrypoint {
         };
         let has_folder = tools.first().is_some_and(|tool| tool.folder.is_some());
         Ok(Python {
-            calls_main: self.has_main(),
+            entry: self.entry(),
             reads_options: self.reads_options(),
             venv,
             dependencies,
@@ -149,13 +149,27 @@ impl Entrypoint {
         found
     }
 
-    /// Whether there is a function `main`, async or not.
-    fn has_main(&self) -> bool {
+    /// What is called in the file: a function, async or not, or the file itself.
+    fn entry(&self) -> PythonEntry {
         let text = String::from_utf8_lossy(&self.bytes);
         let mut ignored = Findings::new(&self.script.path, Strength::Lenient);
-        python::read(&text, |_| false, &mut ignored).main.is_some()
-            // Only the head of a long file is parsed.
-            || text.lines().any(|line| line.starts_with("def main(") || line.starts_with("async def main("))
+        let module = python::read(&text, |_| false, &mut ignored);
+        // Only the head of a long file is parsed.
+        let defines = |name: &str| {
+            text.lines().any(|line| {
+                let line = line.strip_prefix("async ").unwrap_or(line);
+                line.strip_prefix("def ")
+                    .and_then(|line| line.strip_prefix(name))
+                    .is_some_and(|rest| rest.starts_with('('))
+            })
+        };
+        if module.main.is_some() || defines("main") {
+            PythonEntry::Main
+        } else if module.has_execute || defines("execute") {
+            PythonEntry::Execute
+        } else {
+            PythonEntry::Script
+        }
     }
 }
 

@@ -114,6 +114,11 @@ impl<'g> ToolSettings<'g> {
         Self { fields }
     }
 
+    /// The link and place of any setting, for texts that are no settings themselves.
+    pub(super) fn any_source(&self) -> Option<&SettingOrigin<'g>> {
+        self.fields.first().map(|(_, setting)| &setting.source)
+    }
+
     pub(super) fn find(&self, key: &str) -> Option<&ToolSetting<'g>> {
         self.fields
             .iter()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::exec::invocation::{MaskedText, Process, ResourceLimits};
+use crate::exec::invocation::{MaskedText, Process, PythonEntry, ResourceLimits};
 use crate::item::finding::Strength;
 use crate::item::store::ItemKind;
 use crate::problem::Explain as _;

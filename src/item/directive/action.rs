@@ -1,5 +1,6 @@
 //! Actions of a step other than manual work: tools, directives, items, checkpoints, gates.
 
+use super::call;
 use super::params::{add_param, read_params};
 use super::quantity::choice;
 use super::reading::{DirectiveReading, UseKind, join};
@@ -19,6 +20,8 @@ const EXECUTABLE: [&str; 8] = [
     "checkpoint",
     "tool",
 ];
+/// Elements that hold several calls.
+pub(super) const CALLS: [&str; 2] = ["tool_calls", "calls"];
 const ITEM_TYPES: [&str; 4] = ["tool", "script", "directive", "knowledge"];
 const GATES: [(&str, &str); 3] = [
     ("human-verify", "human-verify"),
@@ -64,19 +67,26 @@ pub(super) fn instructions(
     text.unframed()
 }
 
-/// The executable element, if the `<action>` contains nothing else.
-pub(super) fn only_executable(action: &Element) -> Option<&Element> {
-    let mut found = None;
-    for content in &action.content {
-        match content {
-            XmlContent::Text(text) if text.is_blank() => {}
-            XmlContent::Element(element) if found.is_none() && is_executable(element) => {
-                found = Some(element);
-            }
-            _ => return None,
-        }
-    }
-    found
+/// The calls directly in an element, also those in `<tool_calls>`, in order.
+pub(super) fn calls(element: &Element) -> impl Iterator<Item = &Element> {
+    element.children().flat_map(|child| {
+        let is_list = CALLS.contains(&&*child.name);
+        let inside = child
+            .children()
+            .filter(move |it| is_list && (it.name == "call" || is_executable(it)));
+        std::iter::once(child)
+            .filter(move |_| !is_list && is_executable(child))
+            .chain(inside)
+    })
+}
+
+/// Whether the `<action>` contains calls and nothing else.
+pub(super) fn is_only_calls(action: &Element) -> bool {
+    let fits = |content: &XmlContent| match content {
+        XmlContent::Text(text) => text.is_blank(),
+        XmlContent::Element(element) => is_executable(element) || CALLS.contains(&&*element.name),
+    };
+    action.content.iter().all(fits) && calls(action).next().is_some()
 }
 
 pub(super) fn read(
@@ -88,15 +98,7 @@ pub(super) fn read(
     let path = join(path, &element.name);
     match &*element.name {
         "execute" => execute(element, &path, reading),
-        "tool_call" => {
-            reading.check_attributes(element, &path, &["tool", "command"]);
-            let item_id = required(element, "tool", &path, reading);
-            StepAction::Tool {
-                item_id,
-                command: command(element),
-                params: read_params(element, &path, reading),
-            }
-        }
+        "tool_call" | "call" => call::read(element, &path, reading),
         "tool" => old_tool(element, step, &path, reading),
         "checkpoint" => checkpoint(element, &path, reading),
         verb => item(element, verb, &path, reading),
@@ -199,6 +201,27 @@ fn execute(element: &Element, path: &str, reading: &mut DirectiveReading<'_>) ->
     let item_type = item_type(element, path, reading);
     let item_id = required(element, "item_id", path, reading);
     let params = read_params(element, path, reading);
+    match execute_item(element, item_type, item_id, params, path, reading) {
+        StepAction::Tool {
+            item_id, params, ..
+        } => StepAction::Tool {
+            item_id,
+            command: command(element),
+            params,
+        },
+        other => other,
+    }
+}
+
+/// The step that runs an item.
+pub(super) fn execute_item(
+    element: &Element,
+    item_type: &str,
+    item_id: String,
+    params: Vec<Param>,
+    path: &str,
+    reading: &mut DirectiveReading<'_>,
+) -> StepAction {
     match item_type {
         "directive" if item_id.rsplit('/').next() == Some("git_checkpoint") => {
             native_checkpoint(element, params, path, reading)
@@ -219,7 +242,7 @@ fn execute(element: &Element, path: &str, reading: &mut DirectiveReading<'_>) ->
         }
         _ => StepAction::Tool {
             item_id,
-            command: command(element),
+            command: None,
             params,
         },
     }
@@ -374,7 +397,7 @@ fn required(
 }
 
 /// Checks an id. One with placeholders can only be checked at run time.
-fn check_id(text: &XmlText, path: &str, reading: &mut DirectiveReading<'_>) {
+pub(super) fn check_id(text: &XmlText, path: &str, reading: &mut DirectiveReading<'_>) {
     if text.value.contains('{') {
         reading.uses(text, UseKind::Template, path);
     } else if let Err(err) = text.value.trim().parse::<ItemId>() {

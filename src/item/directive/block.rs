@@ -11,7 +11,7 @@ use super::quote;
 use super::scan::{DirectiveScan, scan, scan_markdown};
 use crate::item::finding::Findings;
 use crate::item::position::LineIndex;
-use crate::item::signature::after_stamp;
+use crate::item::signature::{after_stamp, is_stamp};
 use crate::problem::Code;
 
 #[derive(Debug)]
@@ -207,6 +207,9 @@ impl BlockSearch<'_> {
             let trimmed = line.trim_start();
             if let Some(fence) = read_fence(line) {
                 at = self.collect_fence(next..range.end, &fence, rank);
+            } else if is_stamp(line) {
+                // Some of other programs are comments without an end.
+                at = next;
             } else if trimmed.starts_with("<!--") && !comment_without_end {
                 let end = text.get(at..range.end).and_then(|rest| rest.find("-->"));
                 comment_without_end = end.is_none();

@@ -1,13 +1,15 @@
 //! Permission elements.
 //!
-//! An element that is not understood is an error, never ignored: a misread permission would grant
-//! too much or too little. A grant with an error is reported and left out.
+//! A grant that is not understood is reported and left out, as a whole: it grants nothing, which is
+//! safe, and a warning at first. What may deny something must be understood, so an unknown denial is
+//! always an error: leaving it out would grant more than the file says.
 
 mod kind;
 
 use super::reading::{DirectiveReading, join, split_list};
 use super::xml::{Attribute, Element, XmlText};
 use super::{Access, Grant};
+use crate::item::finding::{Finding, Severity, Strength};
 use crate::item::wording::{did_you_mean, nearest, shown};
 use crate::problem::Code;
 
@@ -43,6 +45,11 @@ const RESOURCES: [&str; 11] = [
 ];
 const FILES: [&str; 2] = ["filesystem", "files"];
 const ITEM_TYPES: [&str; 3] = ["tool", "directive", "knowledge"];
+/// Parts of words with which people deny.
+const DENIALS: [&str; 16] = [
+    "deny", "deni", "forbid", "prohibit", "exclu", "except", "block", "restrict", "disallow",
+    "ban", "refus", "reject", "revoke", "never", "without", "unless",
+];
 /// Attributes that do not narrow a grant.
 const REMARKS: [&str; 4] = ["resource", "description", "reason", "required"];
 
@@ -126,8 +133,11 @@ impl GrantReader<'_, '_> {
                 shown(&attribute.name)
             );
             let path = join(path, &shown(&attribute.name));
-            self.reading
-                .report(Code::UnknownPermission, attribute.offset, path, message)
+            // `path="**" except="x"` limits this grant only, and is left out with it.
+            let limits = ["except", "exclu", "unless", "without"];
+            let denies = denies(&attribute.value.value)
+                || denies(&attribute.name) && !limits.iter().any(|it| attribute.name.contains(it));
+            self.refuse(attribute.offset, path, &message, denies)
                 .suggest(suggestion);
         }
         ignored.is_empty()
@@ -151,12 +161,10 @@ impl GrantReader<'_, '_> {
             None if element.attribute("endpoint").is_some() => self.api(element, path),
             None if element.attribute("path").is_some() => self.files(element, path),
             None => {
-                self.reading
-                    .missing(element, path, "resource")
-                    .suggest(format!(
-                        "write <{} resource=\"filesystem\" path=\"…\"/>",
-                        element.name
-                    ));
+                self.missing(element, path, "resource").suggest(format!(
+                    "write <{} resource=\"filesystem\" path=\"…\"/>",
+                    element.name
+                ));
             }
         }
     }
@@ -218,13 +226,7 @@ impl GrantReader<'_, '_> {
                 let empty = element.own_text().is_blank() && element.children().next().is_none();
                 if empty {
                     let message = format!("`<{}>` says nothing", element.name);
-                    self.reading
-                        .report(
-                            Code::MissingRequiredField,
-                            element.span.start,
-                            path,
-                            message,
-                        )
+                    self.empty(element, path, message)
                         .suggest("put permissions into it, or add resource=\"…\"");
                 }
                 self.capability_text(element, path);
@@ -238,8 +240,7 @@ impl GrantReader<'_, '_> {
     fn capability_text(&mut self, element: &Element, path: &str) {
         let lines = element.own_text().lines();
         if lines.is_empty() && element.name == "cap" {
-            self.reading
-                .missing(element, path, "name")
+            self.missing(element, path, "name")
                 .suggest("write <cap>rye.execute.tool.*</cap>");
         }
         for line in lines {
@@ -253,6 +254,12 @@ impl GrantReader<'_, '_> {
                         id: all(),
                     },
                 );
+                // `<permissions>*</permissions>`, in which RYE's tools may also use every file.
+                if element.name == "permissions" && !self.deny {
+                    let path = || "**".to_owned();
+                    self.grant(element, Access::Read { path: path() });
+                    self.grant(element, Access::Write { path: path() });
+                }
             } else if line
                 .value
                 .chars()
@@ -261,8 +268,8 @@ impl GrantReader<'_, '_> {
                 self.grant(element, Access::Capability { name: line.value });
             } else {
                 let message = format!("`{}` is not a permission", shown(&line.value));
-                self.reading
-                    .report(Code::UnknownPermission, line.offset_at(0), path, message)
+                let denies = denies(&line.value);
+                self.refuse(line.offset_at(0), path, &message, denies)
                     .suggest("write one element per permission; move remarks into a comment");
             }
         }
@@ -275,8 +282,7 @@ impl GrantReader<'_, '_> {
             .map(|it| it.value.trimmed());
         let text = text.filter(|text| !text.is_blank());
         if text.is_none() {
-            self.reading
-                .missing(element, path, names.first().copied().unwrap_or_default());
+            self.missing(element, path, names.first().copied().unwrap_or_default());
         }
         text
     }
@@ -288,8 +294,7 @@ impl GrantReader<'_, '_> {
             .map(|it| it.value.clone());
         let list = split_list(&attribute.unwrap_or_else(|| element.own_text()).value);
         if list.is_empty() {
-            self.reading
-                .missing(element, path, names.first().copied().unwrap_or_default());
+            self.missing(element, path, names.first().copied().unwrap_or_default());
             return None;
         }
         Some(list)
@@ -305,8 +310,8 @@ impl GrantReader<'_, '_> {
             None => format!("known are: {}", known.join(", ")),
         };
         let message = format!("`<{}>` is not a known permission", shown(&element.name));
-        self.reading
-            .report(Code::UnknownPermission, element.span.start, path, message)
+        let denies = may_deny(element);
+        self.refuse(element.span.start, path, &message, denies)
             .suggest(suggestion);
     }
 
@@ -323,14 +328,61 @@ impl GrantReader<'_, '_> {
             shown(&value.value),
             element.name
         );
+        let denies = may_deny(element);
+        self.refuse(value.offset_at(0), join(path, "resource"), &message, denies)
+            .suggest(suggestion);
+    }
+
+    /// Reports a permission that is not understood; `denies` tells whether it may be a denial.
+    fn refuse(
+        &mut self,
+        offset: usize,
+        path: impl Into<String>,
+        message: &str,
+        denies: bool,
+    ) -> &mut Finding {
+        let is_denial = self.deny || denies;
+        let end = if is_denial { "" } else { "; it grants nothing" };
+        let finding = self.reading.report(
+            Code::UnknownPermission,
+            offset,
+            path,
+            format!("{message}{end}"),
+        );
+        if is_denial {
+            finding.with_severity(Severity::Error);
+        }
+        finding
+    }
+
+    /// Reports a permission without a field that it needs; a grant is left out.
+    fn missing(&mut self, element: &Element, path: &str, field: &str) -> &mut Finding {
+        let severity = self.severity_of_empty(element);
+        self.reading
+            .missing(element, path, field)
+            .with_severity(severity)
+    }
+
+    /// Reports a permission that says nothing; a grant is left out.
+    fn empty(&mut self, element: &Element, path: &str, message: String) -> &mut Finding {
+        let severity = self.severity_of_empty(element);
         self.reading
             .report(
-                Code::UnknownPermission,
-                value.offset_at(0),
-                join(path, "resource"),
+                Code::MissingRequiredField,
+                element.span.start,
+                path,
                 message,
             )
-            .suggest(suggestion);
+            .with_severity(severity)
+    }
+
+    fn severity_of_empty(&self, element: &Element) -> Severity {
+        let is_lenient = self.reading.findings.strength() == Strength::Lenient;
+        if is_lenient && !self.deny && !may_deny(element) {
+            Severity::Warning
+        } else {
+            Severity::Error
+        }
     }
 
     fn grant(&mut self, element: &Element, access: Access) {
@@ -341,4 +393,25 @@ impl GrantReader<'_, '_> {
             place,
         });
     }
+}
+
+/// Whether an element that is not understood may be a denial, or hold one.
+fn may_deny(element: &Element) -> bool {
+    denies(&element.name)
+        || nearest(&element.name, ["deny"]).is_some()
+        || element
+            .attributes
+            .iter()
+            .any(|it| denies(&it.name) || denies(&it.value.value))
+        || element.children().any(may_deny)
+}
+
+/// Whether a word is one with which people deny.
+fn denies(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let negates = |word: &str| matches!(word, "no" | "not" | "none" | "false");
+    DENIALS.iter().any(|part| text.contains(part))
+        || text
+            .split(|c: char| !c.is_ascii_alphanumeric())
+            .any(negates)
 }

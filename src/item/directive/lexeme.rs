@@ -150,3 +150,30 @@ fn is_name_start(character: char) -> bool {
 fn is_name_character(character: char) -> bool {
     character.is_alphanumeric() || matches!(character, '_' | '-' | '.' | ':')
 }
+
+/// The end of a CDATA section at the start of `text` in which every other one is closed, and the ends of
+/// those.
+pub(super) fn balanced_cdata(text: &str) -> Option<(usize, Vec<usize>)> {
+    const OPEN: &str = "<![CDATA[";
+    const CLOSE: &str = "]]>";
+    let mut depth = 0_usize;
+    let mut inner = Vec::new();
+    let mut at = 0;
+    loop {
+        at += text.get(at..)?.find(['<', ']'])?;
+        let rest = text.get(at..)?;
+        if rest.starts_with(OPEN) {
+            depth += 1;
+            at += OPEN.len();
+        } else if rest.starts_with(CLOSE) {
+            depth = depth.checked_sub(1)?;
+            if depth == 0 {
+                return Some((at + CLOSE.len(), inner));
+            }
+            inner.push(at);
+            at += CLOSE.len();
+        } else {
+            at += 1;
+        }
+    }
+}

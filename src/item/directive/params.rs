@@ -1,6 +1,7 @@
 //! Named values: `<param name value/>`, `<param name>text</param>`, or an element per name.
 
 use super::Param;
+use super::call::json_fields;
 use super::reading::{DirectiveReading, UseKind, join};
 use super::xml::{Element, XmlText};
 use crate::item::wording::shown;
@@ -14,6 +15,18 @@ pub(super) fn read_params(
 ) -> Vec<Param> {
     let mut params = Vec::new();
     collect(element, path, reading, &mut params);
+    params
+}
+
+/// Reads the parameters of a call beside elements that mean something else.
+pub(super) fn read_params_beside(
+    element: &Element,
+    path: &str,
+    others: &[&str],
+    reading: &mut DirectiveReading<'_>,
+) -> Vec<Param> {
+    let mut params = Vec::new();
+    collect_beside(element, path, others, reading, &mut params);
     params
 }
 
@@ -46,15 +59,37 @@ pub(super) fn add_param(
     });
 }
 
+/// Elements that hold parameters.
+const CONTAINERS: [&str; 5] = ["parameters", "params", "inputs", "arguments", "args"];
+
 fn collect(
     element: &Element,
     path: &str,
     reading: &mut DirectiveReading<'_>,
     params: &mut Vec<Param>,
 ) {
+    collect_beside(element, path, &[], reading, params);
+}
+
+fn collect_beside(
+    element: &Element,
+    path: &str,
+    others: &[&str],
+    reading: &mut DirectiveReading<'_>,
+    params: &mut Vec<Param>,
+) {
+    let is_container = CONTAINERS.contains(&&*element.name);
+    let text = element.own_text().trimmed();
+    if is_container && let Some(fields) = json_fields(&text.value) {
+        for (name, value) in fields {
+            let value = text.replaced(value);
+            add_param(params, name, &value, path, element.span.start, reading);
+        }
+    }
     for child in element.children() {
         match &*child.name {
-            "parameters" | "params" | "inputs" => collect(child, path, reading, params),
+            name if others.contains(&name) => {}
+            name if CONTAINERS.contains(&name) => collect(child, path, reading, params),
             "param" | "parameter" | "input" => {
                 reading.check_attributes(child, path, &["name", "value", "type"]);
                 let name = child
@@ -85,10 +120,7 @@ fn collect(
                 };
                 add_param(params, name, &value, path, child.span.start, reading);
             }
-            _ if element.name == "parameters"
-                || element.name == "params"
-                || element.name == "inputs" =>
-            {
+            _ if is_container => {
                 let value = reading.text(child, path).unframed();
                 add_param(
                     params,

@@ -10,7 +10,7 @@ use super::reading::{DirectiveReading, PlaceholderScope};
 use super::scan::DirectiveScan;
 use super::xml::{self, Element, XmlText};
 use super::{Directive, DirectiveOutputs, block, inputs, outputs, reference, steps};
-use crate::item::finding::Findings;
+use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::id::ItemId;
 use crate::item::position::LineIndex;
 use crate::item::source::SourceFile;
@@ -187,15 +187,30 @@ fn read_root(
     })
 }
 
+/// RYE has directives that only others extend.
 fn report_no_steps(root: &Element, reading: &mut DirectiveReading<'_>) {
+    let severity = tolerated(reading);
+    let message = match severity {
+        Severity::Warning => "there are no steps, so the directive cannot run",
+        Severity::Error => "at least one step is required",
+    };
     reading
         .report(
             Code::MissingRequiredField,
             root.span.start,
             "process",
-            "at least one step is required",
+            message,
         )
+        .with_severity(severity)
         .suggest("add <process><step name=\"…\"><action>…</action></step></process>");
+}
+
+/// The severity of a mistake that does not keep a directive from being understood.
+fn tolerated(reading: &DirectiveReading<'_>) -> Severity {
+    match reading.findings.strength() {
+        Strength::Lenient => Severity::Warning,
+        Strength::Strict => Severity::Error,
+    }
 }
 
 /// Reads the name; the file name replaces an unusable one.
@@ -255,10 +270,12 @@ fn read_name(
 
 fn read_version(root: &Element, metadata: &Metadata, reading: &mut DirectiveReading<'_>) -> String {
     let Some(written) = pick(root, "version", metadata.version.as_ref(), reading) else {
+        let severity = tolerated(reading);
         reading
             .missing(root, "", "version")
+            .with_severity(severity)
             .suggest("add version=\"1.0.0\" to `<directive>`");
-        return String::new();
+        return "0.0.0".to_owned();
     };
     if semver::Version::parse(&written.value).is_err() {
         let message = format!(

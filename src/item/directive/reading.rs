@@ -2,10 +2,30 @@
 
 use super::Extra;
 use super::xml::{Attribute, Element, XmlText};
-use crate::item::finding::{Finding, Findings};
+use crate::item::finding::{Finding, Findings, Strength};
 use crate::item::position::{LineIndex, Position};
 use crate::item::wording::{nearest, shown};
 use crate::problem::Code;
+
+/// Elements of other programs that only tell a reader something.
+const DOCUMENTATION: [&str; 16] = [
+    "note",
+    "notes",
+    "title",
+    "summary",
+    "usage",
+    "examples",
+    "references",
+    "see_also",
+    "changelog",
+    "history",
+    "license",
+    "status",
+    "created",
+    "updated",
+    "documentation",
+    "progressive_disclosure",
+];
 
 pub(super) struct DirectiveReading<'r> {
     pub(super) text: &'r str,
@@ -127,8 +147,12 @@ impl DirectiveReading<'_> {
             .suggest(suggestion)
     }
 
-    /// Keeps an unknown element, with a warning.
+    /// Keeps an unknown element, with a warning unless it only tells a reader something.
     pub(super) fn keep_unknown(&mut self, element: &Element, path: &str, known: &[&str]) {
+        let is_lenient = self.findings.strength() == Strength::Lenient;
+        if is_lenient && DOCUMENTATION.contains(&&*element.name) {
+            return self.keep_note(element, path);
+        }
         let path = join(path, &shown(&element.name));
         let message = format!(
             "`<{}>` is not known; it is kept and has no effect",

@@ -8,7 +8,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::lexeme::{MAX_ATTRIBUTES, instruction_end, name_at, read_tag, reference_length};
+use super::lexeme::{
+    MAX_ATTRIBUTES, balanced_cdata, instruction_end, name_at, read_tag, reference_length,
+};
 use crate::item::wording::nearest;
 use crate::problem::Code;
 
@@ -16,6 +18,8 @@ pub(super) const MAX_DEPTH: usize = 64;
 const MAX_NODES: usize = 20_000;
 /// How many errors, and how many warnings, one scan reports.
 const MAX_PROBLEMS: usize = 50;
+/// How often the end of a nested CDATA section is searched in vain: each search may read the whole text.
+const MAX_SEARCHES: usize = 16;
 /// Replaces an unescaped `<` or `&`: one byte, allowed in XML, never used in a directive.
 const STAND_IN: u8 = 0x7F;
 
@@ -66,6 +70,8 @@ pub(super) struct DirectiveScan {
     pub(super) inner: HashMap<usize, Range<usize>>,
     /// Ranges quoted by Markdown, in order; always text.
     pub(super) quoted: Vec<Range<usize>>,
+    /// The end of each CDATA section that holds others, by its start.
+    pub(super) nested: HashMap<usize, usize>,
 }
 
 /// Bytes to overwrite before parsing.
@@ -132,6 +138,7 @@ pub(super) fn scan_markdown(
         warnings: 0,
         never_closed: Vec::new(),
         nested: None,
+        searches: 0,
         found: DirectiveScan {
             quoted,
             ..DirectiveScan::default()
@@ -156,6 +163,8 @@ struct DirectiveScanner<'t> {
     never_closed: Vec<&'t str>,
     /// Where CDATA first begins inside CDATA.
     nested: Option<usize>,
+    /// How many ends of nested CDATA were not found.
+    searches: usize,
     found: DirectiveScan,
 }
 
@@ -232,6 +241,7 @@ impl<'t> DirectiveScanner<'t> {
             }
         } else if rest.starts_with("<![CDATA[") {
             match rest.find("]]>") {
+                Some(length) if self.nested_cdata(rest, length) => {}
                 Some(length) => {
                     let inside = rest
                         .get(1..length)
@@ -271,6 +281,43 @@ impl<'t> DirectiveScanner<'t> {
         } else {
             self.literal();
         }
+    }
+
+    /// Reads a CDATA section that holds others, as if they could be nested: only if the end of the outer one is
+    /// where the element ends that it stands in. `first` is the length up to the first `]]>`.
+    fn nested_cdata(&mut self, rest: &str, first: usize) -> bool {
+        let is_nested = rest
+            .get(1..first)
+            .is_some_and(|inside| inside.contains("<![CDATA["));
+        if !is_nested || self.searches >= MAX_SEARCHES {
+            return false;
+        }
+        let Some((end, inner)) = balanced_cdata(rest) else {
+            self.searches += 1;
+            return false;
+        };
+        let behind = rest.get(end..).unwrap_or_default().trim_start();
+        let closes = self.stack.last().is_some_and(|open| {
+            behind
+                .strip_prefix("</")
+                .and_then(|behind| behind.strip_prefix(open.name))
+                .is_some_and(|behind| behind.trim_start().starts_with('>'))
+        });
+        if !closes {
+            return false;
+        }
+        for position in inner {
+            self.mask_byte(self.at + position + 2);
+        }
+        self.found.problems.push(ScanProblem {
+            code: Code::UnescapedMarkup,
+            offset: self.at,
+            message: "CDATA sections inside of this one are taken as text".to_owned(),
+            suggestion: "write `{CDATA_OPEN}` and `{CDATA_CLOSE}` for the inner ones".to_owned(),
+        });
+        self.found.nested.insert(self.at, self.at + end);
+        self.at += end;
+        true
     }
 
     /// Treats a quoted range as text.

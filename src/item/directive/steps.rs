@@ -2,7 +2,8 @@
 //!
 //! A step does one thing: an executable element, or the prose of `<action>` (also bare, or in the
 //! `<render>` and `<instruction>` of RYE's guides). Prose beside an executable element is its
-//! description. Inside a step with `foreach`, `{input:NAME}` with the name from `as` (default
+//! description. Where other programs write several calls into one step, each becomes a step: `NAME`,
+//! `NAME_2` and so on. Inside a step with `foreach`, `{input:NAME}` with the name from `as` (default
 //! `item`) is the element.
 
 use std::collections::HashMap;
@@ -11,7 +12,8 @@ use super::quantity::{ON_FAILURE, choice, parse_seconds, seconds};
 use super::reading::{DirectiveReading, PlaceholderScope, UseKind, join};
 use super::xml::{Element, XmlText};
 use super::{OnFailure, Retry, Step, StepAction, action};
-use crate::item::wording::shown;
+use crate::item::finding::{Finding, Severity, Strength};
+use crate::item::wording::{nearest, shown};
 use crate::problem::Code;
 
 const ATTRIBUTES: [&str; 9] = [
@@ -25,7 +27,26 @@ const ATTRIBUTES: [&str; 9] = [
     "on_failure",
     "description",
 ];
-const ELEMENTS: [&str; 16] = [
+/// Attributes that only tell a reader something.
+const REMARKS: [&str; 4] = ["number", "id", "order", "title"];
+/// Elements of a step that only tell a reader something.
+const DOCUMENTATION: [&str; 12] = [
+    "expected_output",
+    "expected",
+    "expected_result",
+    "output",
+    "outputs",
+    "success_criteria",
+    "verify",
+    "note",
+    "notes",
+    "rationale",
+    "purpose",
+    "tips",
+];
+/// Elements that group steps.
+const GROUPS: [&str; 5] = ["wave", "phase", "stage", "group", "steps"];
+const ELEMENTS: [&str; 18] = [
     "description",
     "action",
     "verification",
@@ -35,6 +56,8 @@ const ELEMENTS: [&str; 16] = [
     "sign",
     "migrate",
     "tool_call",
+    "tool_calls",
+    "calls",
     "checkpoint",
     "tool",
     "parameters",
@@ -69,20 +92,29 @@ fn collect(element: &Element, reading: &mut DirectiveReading<'_>, steps: &mut Ve
         let index = steps.len();
         let path = format!("process.step[{index}]");
         match &*child.name {
-            "step" => steps.push(read_step(child, &path, index, reading)),
+            "step" => read_step(child, &path, index, reading, steps),
             // A gate may stand between steps.
             "checkpoint" => steps.push(read_gate(child, &path, index, reading)),
-            "wave" => {
-                let message = "`<wave>` is not known; its steps run one after the other";
+            group if GROUPS.contains(&group) => {
+                let path = format!("process.{group}");
+                let has_steps = child
+                    .children()
+                    .any(|it| it.name == "step" || GROUPS.contains(&&*it.name));
+                let what = if has_steps {
+                    "its steps run one after the other"
+                } else {
+                    "it is taken as a step"
+                };
+                let message = format!("`<{group}>` is not known; {what}");
                 reading
-                    .report(
-                        Code::UnknownElement,
-                        child.span.start,
-                        "process.wave",
-                        message,
-                    )
+                    .report(Code::UnknownElement, child.span.start, path, message)
                     .suggest("put its steps directly into <process>");
-                collect(child, reading, steps);
+                if has_steps {
+                    collect(child, reading, steps);
+                } else {
+                    let path = format!("process.step[{index}]");
+                    read_step(child, &path, index, reading, steps);
+                }
             }
             _ if child.is_opaque() => reading.keep_note(child, "process"),
             _ => reading.keep_unknown(child, "process", &["step", "checkpoint"]),
@@ -126,7 +158,8 @@ fn read_step(
     path: &str,
     index: usize,
     reading: &mut DirectiveReading<'_>,
-) -> Step {
+    steps: &mut Vec<Step>,
+) {
     check_attributes(element, path, reading);
     let attribute = |name: &str| element.attribute(name).map(|it| it.value.clone());
     let foreach = attribute("foreach").map(|text| text.trimmed());
@@ -144,11 +177,16 @@ fn read_step(
     if let Some(when) = &when {
         reading.uses(when, UseKind::Expression, join(path, "when"));
     }
-    let (description, action) = read_action(element, path, reading);
-    Step {
-        name: read_name(element, path, index, reading),
+    let (description, actions) = read_actions(element, path, index, foreach.is_some(), reading);
+    reading.scope.earlier = index + actions.len().saturating_sub(1);
+    let name = read_name(element, path, index, reading);
+    let last = Step {
+        name: name.clone(),
         description,
-        action,
+        action: StepAction::Prose {
+            instruction: String::new(),
+            quoted: Vec::new(),
+        },
         verification: read_verification(element, path, reading),
         when: when.map(|text| text.value),
         foreach: foreach.map(|text| text.value),
@@ -158,14 +196,33 @@ fn read_step(
             .and_then(|text| seconds(reading, &text, &join(path, "timeout"))),
         on_failure: attribute("on_failure").and_then(|text| read_on_failure(&text, path, reading)),
         place: reading.place(element.span.start),
+    };
+    let count = actions.len();
+    for (at, (action, offset)) in actions.into_iter().enumerate() {
+        steps.push(Step {
+            name: match at {
+                0 => name.clone(),
+                _ => format!("{name}_{}", at + 1),
+            },
+            action,
+            verification: if at + 1 == count {
+                last.verification.clone()
+            } else {
+                Vec::new()
+            },
+            place: reading.place(if at == 0 { element.span.start } else { offset }),
+            ..last.clone()
+        });
     }
 }
 
 fn check_attributes(element: &Element, path: &str, reading: &mut DirectiveReading<'_>) {
+    let is_lenient = reading.findings.strength() == Strength::Lenient;
+    let is_remark = |name: &str| is_lenient && REMARKS.contains(&name);
     for attribute in element
         .attributes
         .iter()
-        .filter(|it| !ATTRIBUTES.contains(&&*it.name))
+        .filter(|it| !ATTRIBUTES.contains(&&*it.name) && !is_remark(&it.name))
     {
         let finding = reading.unknown_attribute(element, attribute, path, &ATTRIBUTES);
         if matches!(&*attribute.name, "condition" | "if") {
@@ -173,9 +230,15 @@ fn check_attributes(element: &Element, path: &str, reading: &mut DirectiveReadin
                 .suggest("write `when` with an expression, e.g. when=\"{step:collect.count} > 0\"");
         }
     }
+    // What is part of the work in words, or only tells a reader something, is no mistake.
+    let is_call = action::calls(element).next().is_some();
+    let is_part = |child: &Element| {
+        let is_mistyped = nearest(&child.name, ELEMENTS).is_some();
+        is_lenient && !is_mistyped && (!is_call || DOCUMENTATION.contains(&&*child.name))
+    };
     for child in element
         .children()
-        .filter(|child| !ELEMENTS.contains(&&*child.name) && !child.is_opaque())
+        .filter(|child| !ELEMENTS.contains(&&*child.name) && !child.is_opaque() && !is_part(child))
     {
         reading.keep_unknown(child, path, &ELEMENTS);
     }
@@ -192,8 +255,16 @@ fn read_name(
         .map(|it| it.value.trimmed())
         .filter(|name| !name.is_blank());
     let Some(name) = name else {
-        reading.missing(element, path, "name");
-        return format!("step_{}", index + 1);
+        let name = format!("step_{}", index + 1);
+        let severity = match reading.findings.strength() {
+            Strength::Lenient => Severity::Warning,
+            Strength::Strict => Severity::Error,
+        };
+        reading
+            .missing(element, path, "name")
+            .with_severity(severity)
+            .suggest(format!("write <{} name=\"{name}\">", element.name));
+        return name;
     };
     if !name
         .value
@@ -234,11 +305,15 @@ fn read_element_name(
     repeats.then(|| name.unwrap_or_else(|| "item".to_owned()))
 }
 
-fn read_action(
+/// Reads the description, and what the step does with the position of each part: one thing, except where
+/// other programs write several calls into one step.
+fn read_actions(
     element: &Element,
     path: &str,
+    index: usize,
+    repeats: bool,
     reading: &mut DirectiveReading<'_>,
-) -> (String, StepAction) {
+) -> (String, Vec<(StepAction, usize)>) {
     let described = element
         .child("description")
         .map(|it| reading.text(it, &join(path, "description")).trimmed());
@@ -256,20 +331,27 @@ fn read_action(
         .children()
         .filter(|child| child.name == "action")
         .collect();
-    let wrapped = actions.iter().filter_map(|it| action::only_executable(it));
-    let executables: Vec<&Element> = element
-        .children()
-        .filter(|child| action::is_executable(child))
-        .chain(wrapped)
+    let wrapped = actions.iter().filter(|it| action::is_only_calls(it));
+    let mut executables: Vec<&Element> = action::calls(element)
+        .chain(wrapped.flat_map(|it| action::calls(it)))
         .collect();
+    executables.sort_by_key(|it| it.span.start);
     let prose: Vec<&Element> = actions
         .iter()
         .copied()
-        .filter(|it| action::only_executable(it).is_none())
+        .filter(|it| !action::is_only_calls(it))
         .collect();
     let second_prose = prose.get(1).filter(|_| executables.is_empty());
     if let Some(second) = executables.get(1).or(second_prose) {
-        report_second(second, path, reading);
+        // The calls for one element of a list belong together, so they cannot be taken apart.
+        let is_lenient = reading.findings.strength() == Strength::Lenient;
+        let finding = report_second(second, path, reading);
+        if is_lenient && executables.len() > 1 && !repeats {
+            finding.with_severity(Severity::Warning);
+            finding.message.push_str("; each call becomes a step");
+        } else {
+            executables.truncate(1);
+        }
     }
     let acted = prose
         .first()
@@ -279,16 +361,32 @@ fn read_action(
     for text in [&acted, &instructions] {
         reading.uses(text, UseKind::Template, join(path, "action"));
     }
-    if let Some(first) = executables.first() {
+    if !executables.is_empty() {
         let description = joined([&*description, &*acted.value, &*instructions.value]);
-        return (description, action::read(first, element, path, reading));
+        let mut read = Vec::new();
+        for (at, call) in executables.into_iter().enumerate() {
+            reading.scope.earlier = index + at;
+            read.push((action::read(call, element, path, reading), call.span.start));
+        }
+        return (description, read);
     }
+    // Other programs have elements of their own for parts of the work: the agent gets each as written.
+    let others: Vec<String> = element
+        .children()
+        .filter(|child| !ELEMENTS.contains(&&*child.name) && !child.is_opaque())
+        .map(|child| {
+            let written = child.written(reading.text);
+            reading.uses(&written, UseKind::Template, join(path, &child.name));
+            written.value
+        })
+        .collect();
     let mut instruction = joined([&*acted.value, &*instructions.value]);
     if instruction.is_empty() {
         let described = described.unwrap_or_default();
         reading.uses(&described, UseKind::Template, join(path, "action"));
         instruction = described.value;
     }
+    instruction = joined([&*instruction, &*others.join("\n\n")]);
     let opaque = element.children().filter(|child| child.is_opaque());
     let quoted: Vec<String> = opaque
         .map(|child| {
@@ -304,23 +402,25 @@ fn read_action(
             "add <action>…</action>, <execute item_type=\"tool\" item_id=\"…\"/> or <checkpoint operation=\"…\"/>",
         );
     }
-    (
-        description,
-        StepAction::Prose {
-            instruction,
-            quoted,
-        },
-    )
+    let work = StepAction::Prose {
+        instruction,
+        quoted,
+    };
+    (description, vec![(work, element.span.start)])
 }
 
-fn report_second(second: &Element, path: &str, reading: &mut DirectiveReading<'_>) {
+fn report_second<'f>(
+    second: &Element,
+    path: &str,
+    reading: &'f mut DirectiveReading<'_>,
+) -> &'f mut Finding {
     let message = format!(
         "a step does one thing, and `<{}>` is a second one",
         second.name
     );
     reading
         .report(Code::AmbiguousStep, second.span.start, path, message)
-        .suggest("put it into a step of its own");
+        .suggest("put it into a step of its own")
 }
 
 /// Joins the non-blank parts as paragraphs.

@@ -150,6 +150,14 @@ impl XmlText {
         }
     }
 
+    /// Another text at the same position.
+    pub(super) fn replaced(&self, value: String) -> Self {
+        Self {
+            value,
+            runs: vec![(0, self.offset_at(0))],
+        }
+    }
+
     /// A part of the text, with its positions.
     pub(super) fn slice(&self, range: Range<usize>) -> Self {
         let mut part = Self {
@@ -312,7 +320,9 @@ fn decode_text(text: &str, range: Range<usize>, scanned: &DirectiveScan) -> XmlT
         } else if let Some(inside) = rest.strip_prefix("<!--") {
             at += inside.find("-->").map_or(rest.len(), |length| length + 7);
         } else if let Some(inside) = rest.strip_prefix("<![CDATA[") {
-            let length = inside.find("]]>").unwrap_or(inside.len());
+            let nested = scanned.nested.get(&at).map(|end| end - at - 12);
+            let length = nested.or_else(|| inside.find("]]>"));
+            let length = length.unwrap_or(inside.len());
             decode_verbatim(text, at + 9..at + 9 + length, &mut decoded);
             at += length + 12;
         } else if let Some(end) = instruction_end(text, at).filter(|end| *end <= range.end) {
@@ -387,7 +397,10 @@ fn decode_attribute(text: &str, range: Range<usize>) -> XmlText {
             decoded.push("&", at);
             at += 1;
         } else if !rest.is_empty() {
-            decoded.push(" ", at);
+            // XML makes a blank of each: files of other programs have whole texts in attributes, whose lines
+            // would become one.
+            let is_tab = rest.starts_with('\t');
+            decoded.push(if is_tab { "\t" } else { "\n" }, at);
             at += if rest.starts_with("\r\n") { 2 } else { 1 };
         }
     }

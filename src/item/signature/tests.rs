@@ -204,7 +204,7 @@ fn older_stamps_are_recognised() {
             "<!-- kiwi-mcp:validated:{TIME}:0123456789ab -->\n# x"
         )),
         Integrity::Foreign {
-            kind: "an old Kiwi stamp of 12 digits"
+            kind: "a Kiwi stamp with a short hash"
         }
     );
     let rye = "<!-- rye:signed:2026-01-01T00:00:00Z:aa:bb:cc -->\n# x\n";

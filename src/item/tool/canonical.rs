@@ -4,7 +4,7 @@
 //! `config.url` for `url_template` and `endpoint`, `config.timeout` for `timeout`, `dependencies`
 //! for a list under `config.requires`, `inputs` for `input_schema`. File positions are kept.
 
-use crate::item::finding::Findings;
+use crate::item::finding::{Findings, Strength};
 use crate::item::node::{Data, Node, NodeEntry};
 use crate::problem::Code;
 
@@ -66,7 +66,15 @@ pub(super) fn settle(map: &mut Node, findings: &mut Findings) {
         );
     }
     settle_inputs(map, findings);
+    let manifest = map.take("manifest").map(|entry| entry.value);
     let mut config = section(map, "config");
+    // Some files keep the settings of the script in a section of their own.
+    if let Some(Data::Map(entries)) = manifest.map(|manifest| manifest.data) {
+        for entry in entries {
+            let written = format!("manifest.{}", entry.key);
+            offer(&mut config, entry, &written, findings);
+        }
+    }
     settle_auth(&mut config);
     let calls_mcp = matches!(
         map.find("tool_type").and_then(Node::as_text),
@@ -118,8 +126,55 @@ pub(super) fn settle(map: &mut Node, findings: &mut Findings) {
         }
     }
     put_section(map, "config", config);
+    settle_servers(map, findings);
     settle_requires(map, findings);
     settle_permissions(map, findings);
+}
+
+/// RYE's tools of MCP servers name a runtime of RYE, and the server in their settings; its servers have no
+/// executor.
+fn settle_servers(map: &mut Node, findings: &mut Findings) {
+    let text = |key: &str| map.find(key).and_then(Node::as_text);
+    let setting = |key: &str| {
+        map.find("config")
+            .and_then(|config| config.find(key))
+            .cloned()
+    };
+    let executor = text("executor");
+    let found = match text("tool_type") {
+        Some("mcp" | "mcp_tool") if executor.is_some_and(is_mcp_runtime) => setting("server"),
+        Some("mcp_server") if executor.is_none() && findings.strength() == Strength::Lenient => {
+            let transport = setting("transport");
+            transport.map(|transport| {
+                let executor = match transport.as_text() {
+                    Some("stdio") => "subprocess",
+                    _ => "http_client",
+                };
+                findings
+                    .add(
+                        Code::MissingRecommendedField,
+                        transport.place,
+                        "executor",
+                        format!("executor is missing; `{executor}` follows from the transport"),
+                    )
+                    .suggest(format!("add `executor: {executor}`"));
+                Node::text(executor, transport.place)
+            })
+        }
+        _ => None,
+    };
+    if let Some(executor) = found.filter(|node| node.as_text().is_some()) {
+        map.take("executor");
+        map.set("executor", executor.place, executor);
+    }
+}
+
+fn is_mcp_runtime(executor: &str) -> bool {
+    executor.contains("/runtimes/mcp/")
+        || matches!(
+            executor.rsplit('/').next(),
+            Some("mcp_http_runtime" | "mcp_stdio_runtime")
+        )
 }
 
 /// The parameters are `input_schema` in RYE's wrappers for MCP tools and `config_schema` in its

@@ -356,7 +356,10 @@ fn complete(
         .find("tool_type")
         .and_then(Node::as_text)
         .unwrap_or_default();
-    let kind = kind::of(written).or(kind::in_the_wild(written).map(|(kind, _)| kind));
+    let executor = map.find("executor").and_then(Node::as_text);
+    let kind = kind::of(written)
+        .or(kind::in_the_wild(written).map(|(kind, _)| kind))
+        .or(executor.and_then(kind::executed_by));
     if matches!(kind, Some(ToolKind::Script | ToolKind::Local)) {
         let mut config = section(map, "config");
         if config.find("entrypoint").is_none() && config.find("entry_point").is_none() {

@@ -58,7 +58,49 @@ pub(super) fn executed_by(executor: &str) -> Option<ToolKind> {
         "subprocess" => Some(ToolKind::Cli),
         "docker_runtime" => Some(ToolKind::Docker),
         name if name.ends_with("_runtime") => Some(ToolKind::Script),
+        // RYE's `rye/core/runtimes/python/function`.
+        _ if executor
+            .split('/')
+            .rev()
+            .skip(1)
+            .any(|part| part == "runtimes") =>
+        {
+            Some(ToolKind::Script)
+        }
         _ => None,
+    }
+}
+
+/// The built-in item for an executor of another program, e.g. `rye/core/primitives/subprocess`.
+pub fn stand_in(executor: &str) -> Option<&'static str> {
+    let mut parts = executor.rsplit('/');
+    let name = parts.next().unwrap_or(executor);
+    let folder = parts.next();
+    if !executor.contains('/') && !name.ends_with("_runtime") {
+        return None;
+    }
+    Some(match (name, folder) {
+        ("subprocess", _) => "subprocess",
+        ("http_client", _) => "http_client",
+        ("python_runtime" | "python_script_runtime" | "python_function_runtime", _)
+        | ("script" | "function" | "python", Some("python" | "runtimes")) => "python_runtime",
+        ("bash_runtime" | "shell_runtime", _) | ("bash", Some("bash" | "runtimes")) => {
+            "bash_runtime"
+        }
+        ("node_runtime" | "javascript_runtime" | "node_script_runtime", _)
+        | ("node", Some("node" | "runtimes")) => "node_runtime",
+        ("docker_runtime", _) => "docker_runtime",
+        _ => return None,
+    })
+}
+
+/// The documented type for what an executor makes of a tool.
+pub(super) fn name_of(kind: ToolKind) -> &'static str {
+    match kind {
+        ToolKind::Api => "api",
+        ToolKind::Cli => "cli",
+        ToolKind::Docker => "docker",
+        _ => "script",
     }
 }
 

@@ -32,6 +32,28 @@ const KNOWLEDGE: [&str; 6] = [
     "examples",
 ];
 
+/// Fields of other programs that only tell a reader something.
+const DOCUMENTATION: [&str; 18] = [
+    "title",
+    "summary",
+    "notes",
+    "usage",
+    "license",
+    "homepage",
+    "repository",
+    "documentation",
+    "references",
+    "see_also",
+    "changelog",
+    "keywords",
+    "maintainer",
+    "maintainers",
+    "updated_at",
+    "status",
+    "stability",
+    "id",
+];
+
 /// Builds the manifest; it is broken without a usable type, which is reported.
 pub(super) fn build(
     mut draft: ToolDraft,
@@ -153,7 +175,9 @@ fn describe(draft: &ToolDraft, findings: &mut Findings) -> ManifestTexts {
 
 fn report_unknown(draft: &ToolDraft, findings: &mut Findings) {
     for entry in draft.node.entries().unwrap_or_default() {
-        if KEYS.contains(&entry.key.as_str()) {
+        let is_text =
+            findings.strength() == Strength::Lenient && DOCUMENTATION.contains(&entry.key.as_str());
+        if KEYS.contains(&entry.key.as_str()) || is_text {
             continue;
         }
         let finding = findings.add(
@@ -212,6 +236,7 @@ fn guess_id(named: &Path) -> Option<ItemId> {
 
 fn id(draft: &ToolDraft, named: &Path, findings: &mut Findings) -> Option<ItemId> {
     let path = draft.path("tool_id");
+    let is_strict = findings.strength() == Strength::Strict;
     let Some(value) = draft
         .node
         .find("tool_id")
@@ -224,10 +249,21 @@ fn id(draft: &ToolDraft, named: &Path, findings: &mut Findings) -> Option<ItemId
             path,
             format!("{label} is required"),
         );
-        // The file name is never used as id, but is a good suggestion.
-        let guess = guess_id(named).map_or("…".to_owned(), |id| id.to_string());
-        finding.suggest(format!("add `{label}: {guess}`"));
-        return None;
+        let guess = guess_id(named);
+        let shown = guess.as_ref().map_or("…".to_owned(), ToString::to_string);
+        finding.suggest(format!("add `{label}: {shown}`"));
+        // RYE's tools go by the name of their file. What only looks like a tool does not.
+        let claims = |key: &str| draft.node.find(key).and_then(Node::as_text).is_some();
+        let is_meant = claims("tool_type") && draft.node.find_entry("executor").is_some()
+            || claims("executor");
+        let is_written = draft.node.find_entry("tool_id").is_some();
+        let is_root = draft.spelling == Spelling::ToolRoot;
+        if is_written || is_root || !is_meant || is_strict || guess.is_none() {
+            return None;
+        }
+        finding.with_severity(Severity::Warning);
+        finding.message = format!("{label} is missing; the tool goes by its file name, `{shown}`");
+        return guess;
     };
     let written = text(&draft.node, "tool_id", &path, findings)?;
     let id = match written.parse::<ItemId>() {
@@ -327,6 +363,25 @@ fn tool_type(draft: &ToolDraft, findings: &mut Findings) -> (String, Option<Tool
                 value.place,
                 path,
                 format!("tool_type `{written}` is not documented"),
+            )
+            .suggest(format!("write `{documented}`"));
+        return (written, Some(kind));
+    }
+    let executor = draft.node.find("executor").and_then(Node::as_text);
+    if draft.spelling != Spelling::ToolRoot
+        && nearest(&written, names.iter().copied()).is_none()
+        && let Some(kind) = executor.and_then(kind::executed_by)
+    {
+        let documented = kind::name_of(kind);
+        findings
+            .add(
+                Code::UnknownEnumValue,
+                value.place,
+                path,
+                format!(
+                    "tool_type `{}` is not documented; its executor makes it a `{documented}`",
+                    written.escape_debug()
+                ),
             )
             .suggest(format!("write `{documented}`"));
         return (written, Some(kind));

@@ -36,6 +36,8 @@ pub(crate) struct PythonModule {
     pub(crate) main: Option<Node>,
     /// The lines of the docstring of `main`.
     pub(crate) main_docstring: Vec<CommentLine>,
+    /// Whether there is a function `execute`, which RYE calls.
+    pub(crate) has_execute: bool,
     /// The position of the first syntax error.
     pub(crate) broken: Option<Position>,
 }
@@ -329,9 +331,11 @@ fn read_main(
     module: &mut PythonModule,
     findings: &mut Findings,
 ) {
-    let is_main = function
+    let name = function
         .child_by_field_name("name")
-        .is_some_and(|name| source.slice(name) == "main");
+        .map(|name| source.slice(name));
+    let is_main = name == Some("main");
+    module.has_execute |= name == Some("execute");
     let (true, Some(list)) = (is_main, function.child_by_field_name("parameters")) else {
         return;
     };

@@ -8,15 +8,18 @@ use std::io::Read as _;
 use std::path::Path;
 
 use crate::item::extractor::Extractor;
-use crate::item::finding::Findings;
+use crate::item::finding::{Findings, Strength};
 use crate::item::node::Node;
 use crate::item::position::Position;
 use crate::item::source::{SourceFile, open_regular};
+use crate::item::wording::nearest;
 use crate::item::{json, yaml};
 use crate::problem::Code;
 
 use super::draft::ToolDraft;
-use super::{LoadedTool, Spelling, block, canonical, embedded, json_schema, manifest, tool_root};
+use super::{
+    LoadedTool, Spelling, block, canonical, embedded, json_schema, kind, manifest, tool_root,
+};
 
 #[derive(Debug)]
 pub enum ToolReading {
@@ -160,6 +163,21 @@ enum DocumentFormat {
     Json,
 }
 
+/// Whether a document has a type that no tool has and nothing that could run it, like the `config` of RYE.
+fn is_declared_data(node: &Node) -> bool {
+    let names = |key: &str| node.find(key).and_then(Node::as_text);
+    let Some(written) = names("tool_type") else {
+        return false;
+    };
+    let runs = ["executor", "executor_id", "executor_type", "tool_id"];
+    kind::of(written).is_none()
+        && kind::in_the_wild(written).is_none()
+        && nearest(written, kind::NAMES).is_none()
+        && runs
+            .iter()
+            .all(|key| node.find(key).is_none_or(Node::is_null))
+}
+
 fn document(
     node: Option<Node>,
     (path, around): (&Path, &ToolLocation<'_>),
@@ -174,9 +192,15 @@ fn document(
             .iter()
             .any(|key| node.find_entry(key).is_some());
     let is_tool = (claims || tool_root::is_spelled(&node)) && !is_settings(&node, path, around);
-    // JSON data is common beside tools; a YAML file there without any sign of a tool is more likely
-    // a mistake, unless it is among the helpers.
-    if !is_tool && (sort == DocumentFormat::Json || around.in_lib || claims) {
+    // Data is common beside tools, but the specification knows only YAML files that are tools.
+    let is_lenient = findings.strength() == Strength::Lenient;
+    let is_structured = node.entries().is_some() || node.elements().is_some();
+    let may_be_data =
+        sort == DocumentFormat::Json || is_lenient && is_structured && around.folder.is_none();
+    if !is_tool && (may_be_data || around.in_lib || claims) {
+        return Lowered::Nothing;
+    }
+    if is_lenient && around.folder.is_none() && is_declared_data(&node) {
         return Lowered::Nothing;
     }
     if node.entries().is_none() {

@@ -8,7 +8,7 @@ use crate::problem::Code;
 
 use super::ToolOutputs;
 use super::draft::ToolDraft;
-use super::fields::{text, wrong_type};
+use super::fields::{flag, text, wrong_type};
 use crate::item::wording::{did_you_mean, nearest};
 
 /// Keys of a JSON Schema; one of them makes `outputs` a schema.
@@ -28,7 +28,7 @@ const SCHEMA_WORDS: [&str; 10] = [
 /// Reads `outputs`: how the result is read, or its JSON Schema.
 pub(super) fn outputs(draft: &ToolDraft, findings: &mut Findings) -> (ToolOutputs, Option<Value>) {
     const FORMATS: [&str; 3] = ["json", "text", "file"];
-    const FIELDS: [&str; 3] = ["format", "schema", "parser"];
+    const FIELDS: [&str; 4] = ["format", "schema", "parser", "ignore_success"];
     let path = draft.path("outputs");
     let Some(value) = draft.node.find("outputs") else {
         return (ToolOutputs::default(), None);
@@ -44,7 +44,12 @@ pub(super) fn outputs(draft: &ToolDraft, findings: &mut Findings) -> (ToolOutput
     };
     let is_schema_word = |entry: &NodeEntry| SCHEMA_WORDS.contains(&entry.key.as_str());
     if entries.iter().any(is_schema_word) {
-        return (ToolOutputs::default(), Some(value.to_json()));
+        let path = format!("{path}.ignore_success");
+        let outputs = ToolOutputs {
+            ignore_success: flag(value, "ignore_success", &path, findings).unwrap_or_default(),
+            ..ToolOutputs::default()
+        };
+        return (outputs, Some(value.to_json()));
     }
     for entry in entries
         .iter()
@@ -59,7 +64,7 @@ pub(super) fn outputs(draft: &ToolDraft, findings: &mut Findings) -> (ToolOutput
         );
         finding.suggest(did_you_mean(
             nearest(&entry.key, FIELDS),
-            "use format, schema and parser",
+            "use format, schema, parser and ignore_success",
         ));
     }
     let format = text(value, "format", &format!("{path}.format"), findings);
@@ -91,11 +96,14 @@ pub(super) fn outputs(draft: &ToolDraft, findings: &mut Findings) -> (ToolOutput
         None => text(value, "schema", &format!("{path}.schema"), findings),
     };
     let parser = text(value, "parser", &format!("{path}.parser"), findings);
+    let path = format!("{path}.ignore_success");
+    let ignore_success = flag(value, "ignore_success", &path, findings).unwrap_or_default();
     (
         ToolOutputs {
             format,
             parser,
             schema,
+            ignore_success,
         },
         inline,
     )

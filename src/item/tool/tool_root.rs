@@ -157,8 +157,42 @@ fn lower_mcp(map: &mut Node, config: &mut Node, findings: &mut Findings) {
             findings,
         );
     }
+    // Some files describe the way to the server in a section of its own.
+    if let Some(connection) = config.take("connection")
+        && let Data::Map(entries) = connection.value.data
+    {
+        for entry in entries {
+            let key = match entry.key.as_str() {
+                "url" | "endpoint" | "server_url" => "url",
+                "type" | "transport" => "transport",
+                "command" | "server_command" => "server_command",
+                "args" | "server_args" => "server_args",
+                _ => continue,
+            };
+            let path = format!("tool.mcp_specific.connection.{}", entry.key);
+            let entry = NodeEntry {
+                key: key.to_owned(),
+                ..entry
+            };
+            offer(config, entry, &path, findings);
+        }
+    }
     if let Some(entry) = config.take("server_command") {
-        lower_server_command(config, &entry, findings);
+        let is_url = |text: &str| text.starts_with("https://") || text.starts_with("http://");
+        let address = entry
+            .value
+            .as_text()
+            .map(str::trim)
+            .filter(|text| is_url(text));
+        if address.is_some() {
+            let url = NodeEntry {
+                key: "url".to_owned(),
+                ..entry
+            };
+            offer(config, url, "tool.mcp_specific.server_command", findings);
+        } else {
+            lower_server_command(config, &entry, findings);
+        }
     }
     lower_environment(map, config);
     if config.find("transport").is_none()

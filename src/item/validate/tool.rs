@@ -36,6 +36,7 @@ pub(super) fn check(tool: &LoadedTool, project: Option<&Path>, findings: &mut Fi
         ToolKind::Primitive | ToolKind::Meta => {}
     }
     shapes::settings(tool, findings);
+    only_described(tool, findings);
     requirement::check(tool, project, findings);
     caches(tool, findings);
     schemas(tool, project, findings);
@@ -234,6 +235,35 @@ fn docker(tool: &LoadedTool, project: Option<&Path>, findings: &mut Findings) {
                 .suggest("mount folders of the project only, by a relative path");
         }
     }
+}
+
+/// Warns about a tool of schema 1.0 that does not say what to run: it describes something, and is valid.
+fn only_described(tool: &LoadedTool, findings: &mut Findings) {
+    let config = &tool.manifest.config;
+    let (section, example) = match tool.manifest.kind {
+        ToolKind::Cli => ("cli_specific", "cli_specific: {executable: NAME}"),
+        ToolKind::Local if config.contains_key("entrypoint") => {
+            ("local_specific.runtime", "runtime: python")
+        }
+        ToolKind::Local => (
+            "local_specific",
+            "local_specific: {entry_point: FILE, runtime: python}",
+        ),
+        ToolKind::McpServer => ("mcp_specific", "mcp_specific: {server_command: COMMAND}"),
+        _ => return,
+    };
+    if tool.spelling != Spelling::ToolRoot || tool.manifest.executor.is_some() {
+        return;
+    }
+    let path = format!("tool.{section}");
+    findings
+        .add(
+            Code::MissingRecommendedField,
+            place_of(&tool.node, "config"),
+            path,
+            format!("{section} is missing, so the tool cannot be called"),
+        )
+        .suggest(format!("say what to run: `{example}`"));
 }
 
 fn cli(tool: &LoadedTool, findings: &mut Findings) {

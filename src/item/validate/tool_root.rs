@@ -60,9 +60,20 @@ pub fn check(tool: &LoadedTool, findings: &mut Findings) {
     match explicit.unwrap_or_else(|| detect_version(map)) {
         ToolRootVersion::One => report_ignored(map, findings),
         ToolRootVersion::Two => {
-            knowledge::check(map, &names, findings);
-            complexity::check(map, &names, findings);
-            examples::check(map, &names, findings);
+            let mut found = Findings::new(findings.file(), findings.strength());
+            knowledge::check(map, &names, &mut found);
+            complexity::check(map, &names, &mut found);
+            examples::check(map, &names, &mut found);
+            let mut found = found.into_vec();
+            // Mistakes in text for people do not keep a tool from working.
+            let is_lenient = findings.strength() == Strength::Lenient;
+            for finding in found
+                .iter_mut()
+                .filter(|it| is_lenient && is_text(&it.path))
+            {
+                finding.severity = Severity::Warning;
+            }
+            findings.extend(found);
         }
     }
 }
@@ -80,6 +91,17 @@ pub fn schema_version(tool: &LoadedTool) -> Option<&'static str> {
             ToolRootVersion::Two => "2.0",
         },
     )
+}
+
+/// Whether a field is only read by people.
+fn is_text(path: &str) -> bool {
+    [
+        "tool.anti_patterns",
+        "tool.examples",
+        "tool.api_complexity.api_quirks",
+    ]
+    .iter()
+    .any(|section| path.starts_with(section))
 }
 
 /// The version that the tool states.

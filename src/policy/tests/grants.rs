@@ -184,30 +184,90 @@ fn a_type_is_what_really_runs_and_not_what_a_script_calls_itself() {
 }
 
 #[test]
-fn links_that_are_not_built_in_need_their_own_grant() {
+fn the_runtime_that_a_tool_names_comes_with_it_and_further_links_need_their_own_grant() {
     for layer in [Layer::Project, Layer::User] {
-        let call = invocation(vec![
-            link("greet", "script", ToolKind::Script, Layer::Project),
-            link("ruby_runtime", "runtime", ToolKind::Runtime, layer),
-            link(
+        let chain = |more: &[&str]| {
+            let runtimes = more
+                .iter()
+                .map(|id| link(id, "runtime", ToolKind::Runtime, layer));
+            let tool = link("greet", "script", ToolKind::Script, Layer::Project);
+            let primitive = link(
                 "subprocess",
                 "primitive",
                 ToolKind::Primitive,
                 Layer::Builtin,
-            ),
-        ]);
+            );
+            invocation(
+                std::iter::once(tool)
+                    .chain(runtimes)
+                    .chain([primitive])
+                    .collect(),
+            )
+        };
+        let named = chain(&["ruby_runtime"]);
+        assert!(allows(GREET, &named));
+        assert!(!allows(&format!("{GREET}<deny id=\"ruby_*\"/>"), &named));
+        let further = chain(&["ruby_runtime", "base_runtime"]);
         assert_eq!(
-            lines(&judge_by(GREET, &call)),
-            ["<execute resource=\"tool\" id=\"ruby_runtime\"/>"]
+            lines(&judge_by(GREET, &further)),
+            ["<execute resource=\"tool\" id=\"base_runtime\"/>"]
         );
         assert!(allows(
-            &format!("{GREET}<execute resource=\"tool\" id=\"ruby_runtime\"/>"),
-            &call
-        ));
-        assert!(allows(
             &format!("{GREET}<execute resource=\"tool\" tool_type=\"runtime\"/>"),
-            &call
+            &further
         ));
+    }
+}
+
+#[test]
+fn a_grant_names_a_tool_by_its_id_its_category_or_both_with_dots() {
+    let mut call = script("write", "python", "python_runtime");
+    call.chain[0].categories = vec!["rye/file-system".to_owned(), "vendor/files".to_owned()];
+    for (grant, allowed) in [
+        ("write", true),
+        ("wr*", true),
+        ("*", true),
+        ("rye/file-system/write", true),
+        ("rye.file-system.write", true),
+        ("rye.file-system.*", true),
+        ("rye.*", true),
+        ("rye/**", true),
+        ("vendor/files/write", true),
+        ("vendor.files.*", true),
+        // Without a separator it is about the id only.
+        ("rye*", false),
+        ("{rye/file-system,r}*", false),
+        ("rye.shell.*", false),
+        ("file-system/write", false),
+        ("rye.file-system", false),
+    ] {
+        for permission in [
+            format!("<execute resource=\"tool\" id=\"{grant}\"/>"),
+            format!("<execute><tool>{grant}</tool></execute>"),
+        ] {
+            assert_eq!(allows(&permission, &call), allowed, "{permission}");
+        }
+    }
+    for deny in [
+        "write",
+        "rye/file-system/write",
+        "rye.file-system.*",
+        "rye*",
+        "vendor.*",
+    ] {
+        let permissions = format!("<execute resource=\"tool\" id=\"*\"/><deny id=\"{deny}\"/>");
+        assert!(!allows(&permissions, &call), "{deny}");
+    }
+    let mut repeating = script("rye/bash/bash", "python", "python_runtime");
+    repeating.chain[0].categories = vec!["rye/bash".to_owned()];
+    for grant in ["bash", "rye/bash/bash", "rye.bash.*"] {
+        assert!(
+            allows(
+                &format!("<execute><tool>{grant}</tool></execute>"),
+                &repeating
+            ),
+            "{grant}"
+        );
     }
 }
 
@@ -351,7 +411,7 @@ fn rye_forms_allow_tools_and_nothing_else() {
         "<execute><tool>rye.shell.*</tool></execute>",
         &dotted
     ));
-    // RYE's `*` covers items only, not commands and variables.
+    // RYE's `*` covers items and files, not commands and variables.
     let mut needy = greet();
     needy.requires.commands = vec!["git".to_owned()];
     assert!(!allows("<allow>*</allow>", &needy));

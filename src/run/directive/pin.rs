@@ -301,6 +301,9 @@ impl Pinned {
             id: id.to_owned(),
             findings: item.errors.clone(),
         })?;
+        if parsed.steps.is_empty() {
+            return Err(RunError::NoSteps { id: id.to_owned() });
+        }
         let (text, directive) = if item.layer == Layer::Builtin {
             (
                 format!("{}@{}", parsed.name, parsed.version),

@@ -32,7 +32,7 @@ use crate::run::recorder::Recorder;
 use crate::run::settle::{self, ChangesVerdict, Rules, Violation, Wording};
 use crate::run::step::milliseconds;
 use crate::run::tool::Listener;
-use crate::values;
+use crate::values::{self, ValueError, ValueScope};
 
 /// A manual step that has begun.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +69,51 @@ impl<'w> ManualStep<'w> {
     }
 }
 
+/// The longest value of an input that an instruction repeats, in characters.
+const LONGEST_VALUE: usize = 4000;
+
+/// Fills in a text of a manual step, also where it names inputs as other programs do.
+fn fill_manual(text: &str, scope: &ValueScope<'_>) -> Result<String, ValueError> {
+    let is_given = |name: &str| scope.inputs.get(name).is_some_and(|value| !value.is_null());
+    values::fill_text(&values::as_placeholders(text, is_given), scope)
+}
+
+fn filled_checks(step: &Step, scope: &ValueScope<'_>) -> Result<Vec<String>, ValueError> {
+    let checks = step.verification.iter();
+    checks.map(|check| fill_manual(check, scope)).collect()
+}
+
+/// The inputs that the text of a step does not name, with their values: its author may have expected that the
+/// agent knows them.
+fn unnamed_inputs(text: &str, quoted: &[String], scope: &ValueScope<'_>) -> Option<String> {
+    let is_named = |name: &str| {
+        let forms = [
+            format!("{{input:{name}"),
+            format!("{{{name}}}"),
+            format!("inputs.{name}}}"),
+        ];
+        let mut texts = std::iter::once(text).chain(quoted.iter().map(String::as_str));
+        texts.any(|text| forms.iter().any(|form| text.contains(form)))
+    };
+    let lines: Vec<String> = scope
+        .inputs
+        .iter()
+        .filter(|(name, value)| !value.is_null() && !is_named(name))
+        .map(|(name, value)| {
+            let text = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let mut shown: String = text.chars().take(LONGEST_VALUE).collect();
+            if shown.len() < text.len() {
+                shown.push('…');
+            }
+            format!("- {name}: {}", shown.replace('\n', "\n  "))
+        })
+        .collect();
+    (!lines.is_empty()).then(|| format!("Inputs:\n{}", lines.join("\n")))
+}
+
 impl Run<'_> {
     /// Starts an agent command for a manual step, or waits.
     pub(super) fn act_prose(
@@ -80,17 +125,15 @@ impl Run<'_> {
         listener: &mut Listener<'_>,
     ) -> Result<(), RunError> {
         let filled = self.with_scope(None, |scope| {
-            let checks = step
-                .verification
-                .iter()
-                .map(|check| values::fill_text(check, scope));
-            let told = std::iter::once(values::fill_text(instruction, scope)?)
+            let checks = filled_checks(step, scope)?;
+            let told = std::iter::once(fill_manual(instruction, scope)?)
                 .filter(|text| !text.trim().is_empty());
             let told = told
                 .chain(quoted.iter().cloned())
+                .chain(unnamed_inputs(instruction, quoted, scope))
                 .collect::<Vec<_>>()
                 .join("\n\n");
-            Ok((told, checks.collect::<Result<Vec<_>, _>>()?))
+            Ok((told, checks))
         });
         let (instruction, checks) = match filled {
             Ok((instruction, checks)) => (
@@ -131,12 +174,7 @@ impl Run<'_> {
         let Some(step) = self.step() else {
             return Ok(());
         };
-        let filled = self.with_scope(None, |scope| {
-            step.verification
-                .iter()
-                .map(|check| values::fill_text(check, scope))
-                .collect::<Result<Vec<_>, _>>()
-        });
+        let filled = self.with_scope(None, |scope| filled_checks(&step, scope));
         let checks = filled.unwrap_or_default();
         let checks: Vec<String> = checks.iter().map(|check| self.redacted(check)).collect();
         let work = ManualStep {

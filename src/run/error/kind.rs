@@ -93,6 +93,7 @@ impl RunError {
                 | Self::Elsewhere { .. }
                 | Self::NoDirective(_)
                 | Self::InvalidDirective { .. }
+                | Self::NoSteps { .. }
                 | Self::Reference(_)
                 | Self::OutsidePath(_)
                 | Self::NoSuchPath(_)

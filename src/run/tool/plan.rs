@@ -499,8 +499,8 @@ fn require(
         tool: invocation.id().to_string(),
         commands,
         variables,
-        servers,
-        guide: how,
+        servers: servers.into_boxed_slice(),
+        guide: how.map(String::into_boxed_str),
     })
 }
 

@@ -217,14 +217,14 @@ impl ToolResult {
         &mut self,
         settlement: &Settlement,
         mode: CheckpointMode,
-        // `None` without a repository: then no checkpoint can be made.
-        mutates_state: Option<Option<bool>>,
+        // What the manifest says; `None` without a repository: then no checkpoint can be made.
+        mutates_state: Option<bool>,
     ) {
         self.checkpoint.clone_from(&settlement.checkpoint);
         self.denied_paths.clone_from(&settlement.denied);
         self.undeclared_mutation.clone_from(&settlement.undeclared);
         self.outside_changes.clone_from(&settlement.outside);
-        let mutates = mutates_state.is_some_and(|it| settlement.kept || it == Some(true));
+        let mutates = mutates_state.is_some_and(|declared| settlement.kept || declared);
         if mode == CheckpointMode::Explicit && mutates && self.status == ToolStatus::Success {
             self.checkpoint_recommended = true;
             self.checkpoint_hint = Some(format!(

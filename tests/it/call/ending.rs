@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use piton::exec::call::{self, CallError};
-use piton::exec::invocation::{MaskedText, Python};
+use piton::exec::invocation::{MaskedText, Python, PythonEntry};
 use piton::problem::{Code, Explain as _};
 use serde_json::json;
 
@@ -48,7 +48,7 @@ fn slow() -> Bench {
         .environment
         .insert("PATH".to_owned(), MaskedText::plain(path));
     bench.process().python = Some(Python {
-        calls_main: true,
+        entry: PythonEntry::Main,
         venv: true,
         ..Python::default()
     });

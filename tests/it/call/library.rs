@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use piton::exec::invocation::Python;
+use piton::exec::invocation::{Python, PythonEntry};
 use serde_json::json;
 
 use super::Bench;
@@ -27,7 +27,7 @@ fn with_library(source: &str, names: &[&str]) -> Bench {
         .map(|name| ((*name).to_owned(), file(name)))
         .collect();
     bench.process().python = Some(Python {
-        calls_main: true,
+        entry: PythonEntry::Main,
         lib_imports,
         ..Python::default()
     });
@@ -109,7 +109,7 @@ fn packages_are_found_by_every_name() {
                 ("shared".to_owned(), library.join("shared.py")),
             ]);
             bench.process().python = Some(Python {
-                calls_main: true,
+                entry: PythonEntry::Main,
                 lib_imports,
                 ..Python::default()
             });

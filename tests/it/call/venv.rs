@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use piton::exec::invocation::Python;
+use piton::exec::invocation::{Python, PythonEntry};
 use piton::exec::packages;
 use piton::problem::{Code, Explain as _};
 use serde_json::json;
@@ -46,7 +46,7 @@ fn with_packages(packages: &[&str]) -> Bench {
     bench.environment = network();
     let dependencies = packages.iter().map(|name| (*name).to_owned()).collect();
     bench.process().python = Some(Python {
-        calls_main: true,
+        entry: PythonEntry::Main,
         venv: true,
         dependencies,
         ..Python::default()

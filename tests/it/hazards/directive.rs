@@ -139,12 +139,12 @@ fn g28_two_roots() {
     let two = format!("{}\n{}", xml("", ""), xml("", "").replace("\"d\"", "\"e\""));
     validated!(directive(format!("```xml\n{two}\n```\n")), @"
     exit 2
-    error MISSING_REQUIRED_FIELD .ai/directives/d.md:2:1 at least one step is required
+    warning MISSING_REQUIRED_FIELD .ai/directives/d.md:2:1 there are no steps, so the directive cannot run
     error MANY_DIRECTIVES .ai/directives/d.md:12:1 another directive begins in the same block
     ");
     validated!(directive(format!("```xml\n{}\ntrailing text\n```\n", xml("", ""))), @"
     exit 2
-    error MISSING_REQUIRED_FIELD .ai/directives/d.md:2:1 at least one step is required
+    warning MISSING_REQUIRED_FIELD .ai/directives/d.md:2:1 there are no steps, so the directive cannot run
     error TEXT_AFTER_DIRECTIVE .ai/directives/d.md:12:1 there is text between `</directive>` and the end of its fence
     ");
 }
@@ -158,7 +158,7 @@ fn g29_several_fences() {
     );
     validated!(directive(two), @"
     exit 2
-    error MISSING_REQUIRED_FIELD .ai/directives/d.md:4:1 at least one step is required
+    warning MISSING_REQUIRED_FIELD .ai/directives/d.md:4:1 there are no steps, so the directive cannot run
     error MANY_DIRECTIVES .ai/directives/d.md:19:1 another directive begins here; the first begins on line 4
     ");
     let one = format!(
@@ -235,8 +235,8 @@ fn g32_huge_markdown_without_directive() {
 fn g33_unknown_permission() {
     let grants = "<permissions>\n<delete resource=\"filesystem\" path=\"**\"/>\n</permissions>";
     validated!(directive(fenced(grants, &process(TOOL))), @"
-    exit 2
-    error UNKNOWN_PERMISSION .ai/directives/d.md:11:1 `<delete>` is not a known permission
+    exit 0
+    warning UNKNOWN_PERMISSION .ai/directives/d.md:11:1 `<delete>` is not a known permission; it grants nothing
     warning UNKNOWN_ITEM .ai/directives/d.md:15:1 tool `git_status` does not exist
     ");
 }

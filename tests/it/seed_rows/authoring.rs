@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn create(client: &mut McpClient, id: &str, parameters: Value) -> (Value, bool) {
+fn create(client: &mut McpClient, id: &str, parameters: &Value) -> (Value, bool) {
     execute(
         client,
         json!({"item_type": "tool", "action": "create", "item_id": id, "parameters": parameters}),
@@ -20,7 +20,7 @@ fn fields_of_a_new_tool_are_written_into_its_manifest() {
     let (answer, is_error) = create(
         &mut client,
         "say",
-        json!({"tool_type": "cli", "fields": fields}),
+        &json!({"tool_type": "cli", "fields": fields}),
     );
     assert!(!is_error, "{answer}");
     let shown = project
@@ -40,7 +40,7 @@ fn fields_of_a_new_tool_are_written_into_its_manifest() {
     let (answer, is_error) = create(
         &mut client,
         "greet",
-        json!({"tool_type": "bash", "fields": {"config": {"timeout": 5}, "isolation": "restricted"}}),
+        &json!({"tool_type": "bash", "fields": {"config": {"timeout": 5}, "isolation": "restricted"}}),
     );
     assert!(!is_error, "{answer}");
     let shown = project
@@ -77,7 +77,7 @@ fn what_a_new_item_cannot_have_is_refused_by_name() {
             "`fields`",
         ),
     ] {
-        let (answer, is_error) = create(&mut client, "say", parameters.clone());
+        let (answer, is_error) = create(&mut client, "say", &parameters);
         assert!(is_error, "{parameters}: {answer}");
         let message = answer["message"].as_str().unwrap_or_default();
         assert!(message.contains(name), "{parameters}: {answer}");
@@ -85,7 +85,7 @@ fn what_a_new_item_cannot_have_is_refused_by_name() {
     let (answer, is_error) = create(
         &mut client,
         "say",
-        json!({"tool_type": "cli", "fields": {"isolation": "restrictd"}}),
+        &json!({"tool_type": "cli", "fields": {"isolation": "restrictd"}}),
     );
     assert!(is_error, "{answer}");
     assert_eq!(answer["error"], "Invalid metadata", "{answer}");
@@ -96,7 +96,7 @@ fn what_a_new_item_cannot_have_is_refused_by_name() {
 fn an_item_that_is_no_tool_is_not_called_one() {
     let project = TestProject::new().file("a.txt", "a\n").committed();
     let mut client = start_authoring(&project);
-    let (answer, is_error) = create(&mut client, "tides", json!({"tool_type": "knowledge"}));
+    let (answer, is_error) = create(&mut client, "tides", &json!({"tool_type": "knowledge"}));
     assert!(!is_error, "{answer}");
     assert_eq!(
         (&answer["item_type"], &answer["message"]),

@@ -18,7 +18,7 @@ fn a_command_of_a_tool_is_named_by_a_parameter_too() {
         assert!(!is_error, "{answer}");
         assert_eq!(answer["result"]["stdout"], "shout --text hi\n", "{answer}");
     }
-    let (answer, is_error) = run_tool(&mut client, "words", json!({"command": "sing"}));
+    let (answer, is_error) = run_tool(&mut client, "words", &json!({"command": "sing"}));
     assert!(is_error, "{answer}");
     assert_eq!(answer["code"], "UNKNOWN_COMMAND", "{answer}");
     let ran = project.piton(["tool", "run", "words", "--param", "command=whisper"]);

@@ -53,7 +53,7 @@ fn every_error_that_validation_reports_refuses_the_tool_in_every_door() {
         let ran = project.piton(["run", "use_it"]);
         assert_ne!(ran.code(), Some(0), "{mistake}\n{ran}");
         let mut client = start(&project);
-        let (answer, is_error) = run_tool(&mut client, "greet", json!({}));
+        let (answer, is_error) = run_tool(&mut client, "greet", &json!({}));
         assert!(is_error, "{mistake}: {answer}");
         assert_eq!(answer["error"], "Invalid metadata", "{mistake}: {answer}");
         assert!(

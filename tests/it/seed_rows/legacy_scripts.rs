@@ -76,7 +76,7 @@ fn a_main_without_parameters_refuses_one_by_name() {
     hint: it takes none
     ");
     let mut client = start(&project);
-    let (answer, is_error) = run_tool(&mut client, "plain", json!({"query": "tea"}));
+    let (answer, is_error) = run_tool(&mut client, "plain", &json!({"query": "tea"}));
     assert!(is_error, "{answer}");
     assert_eq!(answer["code"], "INVALID_PARAMETER", "{answer}");
     let message = answer["message"].as_str().unwrap_or_default();

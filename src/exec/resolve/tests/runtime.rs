@@ -137,7 +137,11 @@ fn every_spelling_of_a_python_tool_gives_the_same_process() {
             json!({"who": "world", "times": 2}),
             "{spelling}"
         );
-        assert!(process.python.as_ref().unwrap().calls_main, "{spelling}");
+        assert_eq!(
+            process.python.as_ref().unwrap().entry,
+            PythonEntry::Main,
+            "{spelling}"
+        );
         assert!(
             !process
                 .environment
@@ -171,7 +175,10 @@ fn an_async_main_is_called_and_a_script_without_main_gets_options() {
         (".ai/scripts/plain.py", "import argparse\n"),
     ]);
     let invocation = project.resolve("asynchronous", json!({"a": 1}));
-    assert!(process(&invocation).python.as_ref().unwrap().calls_main);
+    assert_eq!(
+        process(&invocation).python.as_ref().unwrap().entry,
+        PythonEntry::Main
+    );
 
     let parameters = json!({
         "word": "two words", "yes": true, "no": false, "none": null, "list": [1, "b"], "map": {"k": 1},
@@ -179,7 +186,7 @@ fn an_async_main_is_called_and_a_script_without_main_gets_options() {
     });
     let invocation = project.resolve("plain", parameters);
     let process = process(&invocation);
-    assert!(!process.python.as_ref().unwrap().calls_main);
+    assert_eq!(process.python.as_ref().unwrap().entry, PythonEntry::Script);
     assert_eq!(
         arguments(&invocation)[1..],
         [
@@ -296,7 +303,7 @@ fn python_gets_its_packages_and_modules() {
     ]);
     let invocation = project.resolve("t", json!({}));
     let python = process(&invocation).python.clone().unwrap();
-    assert!(python.venv && python.calls_main);
+    assert!(python.venv && python.entry == PythonEntry::Main);
     assert_eq!(python.dependencies, ["requests"]);
     assert_eq!(
         python.lib_imports["helpers"],

@@ -1,6 +1,6 @@
 //! One reader for each kind of grant.
 
-use super::{BOTH, Direction, GrantReader, ITEM_TYPES};
+use super::{BOTH, Direction, GrantReader, ITEM_TYPES, denies};
 use crate::item::directive::reading::{join, split_list};
 use crate::item::directive::xml::{Attribute, Element, XmlText};
 use crate::item::directive::{Access, pattern};
@@ -41,13 +41,8 @@ impl GrantReader<'_, '_> {
                     "`{}` is not an action that can be allowed or denied here",
                     shown(other)
                 );
-                self.reading
-                    .report(
-                        Code::UnknownPermission,
-                        value.offset_at(0),
-                        join(path, "action"),
-                        message,
-                    )
+                let denies = denies(other);
+                self.refuse(value.offset_at(0), join(path, "action"), &message, denies)
                     .suggest(
                         "write action=\"read\" or action=\"write\", or leave it out to mean both",
                     );
@@ -119,8 +114,7 @@ impl GrantReader<'_, '_> {
             .or_else(|| glob("name"));
         let tool_type = glob("tool_type");
         if id.is_none() && tool_type.is_none() {
-            self.reading
-                .missing(element, path, "id")
+            self.missing(element, path, "id")
                 .suggest("add id=\"…\" or tool_type=\"…\"; id=\"*\" is every tool");
             return;
         }
@@ -253,8 +247,7 @@ impl GrantReader<'_, '_> {
                 }
                 let text = child.own_text().trimmed();
                 if text.is_blank() {
-                    self.reading
-                        .missing(child, &path, "id")
+                    self.missing(child, &path, "id")
                         .suggest(format!("write <{0}>*</{0}>", child.name));
                 } else {
                     self.item(child, &element.name, &child.name, &text, &path);
@@ -265,17 +258,10 @@ impl GrantReader<'_, '_> {
         }
         if !says_something {
             let message = format!("`<{}>` grants nothing", element.name);
-            self.reading
-                .report(
-                    Code::MissingRequiredField,
-                    element.span.start,
-                    path,
-                    message,
-                )
-                .suggest(format!(
-                    "write <{0}><tool>…</tool></{0}>, or add resource=\"…\"",
-                    element.name
-                ));
+            self.empty(element, path, message).suggest(format!(
+                "write <{0}><tool>…</tool></{0}>, or add resource=\"…\"",
+                element.name
+            ));
         }
     }
 

@@ -71,18 +71,21 @@ fn characters_that_xml_forbids_are_reported_in_place() {
 }
 
 #[test]
-fn cdata_in_cdata_is_explained() {
-    let (_, findings) =
+fn cdata_in_cdata_is_text_if_its_end_is_clear() {
+    let (directive, findings) =
         read_process("<step name=\"a\"><action><![CDATA[ <![CDATA[ x ]]> ]]></action></step>");
-    assert_eq!(codes(&findings), ["9:50 XML_SYNTAX"]);
-    assert_eq!(
-        findings.as_slice()[0]
-            .suggestion
-            .clone()
-            .map(String::from)
-            .as_deref(),
-        Some("inside CDATA write `{CDATA_OPEN}` and `{CDATA_CLOSE}` for a nested CDATA section")
+    assert_eq!(codes(&findings), ["9:24 UNESCAPED_MARKUP"]);
+    let StepAction::Prose { instruction, .. } = &directive.unwrap().steps[0].action else {
+        panic!("manual work");
+    };
+    assert_eq!(instruction, "<![CDATA[ x ]]>");
+    // Two sections, of which the first only mentions CDATA.
+    let (directive, findings) = read_process(
+        "<step name=\"a\"><action><![CDATA[ write <![CDATA[ first ]]></action></step>\
+         <step name=\"b\"><action><![CDATA[ then ]]></action></step>",
     );
+    assert_eq!(codes(&findings), [""; 0]);
+    assert_eq!(directive.unwrap().steps.len(), 2);
 }
 
 #[test]

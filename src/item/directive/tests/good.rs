@@ -72,11 +72,11 @@ fn markup_in_an_action_is_kept_as_text() {
 #[test]
 fn unknown_elements_are_kept() {
     let (directive, findings) = read_content(
-        "<futur>a <b>c</b></futur><process><step name=\"a\"><action>x</action><reason>why</reason></step></process>",
+        "<futur>a <b>c</b></futur><process><step name=\"a\"><execute item_type=\"tool\" item_id=\"x\"/><reason>why</reason></step></process>",
     );
     assert_eq!(
         codes(&findings),
-        ["8:1 UNKNOWN_ELEMENT", "8:68 UNKNOWN_ELEMENT"]
+        ["8:1 UNKNOWN_ELEMENT", "8:90 UNKNOWN_ELEMENT"]
     );
     let unknown = directive.unwrap().unknown;
     assert_eq!(

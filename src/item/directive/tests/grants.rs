@@ -191,6 +191,11 @@ fn every_form_is_understood() {
         ),
         (
             "*",
+            r#"[{"access":"item","verb":"*","item_type":"*","id":"*","deny":false},
+                {"access":"read","path":"**","deny":false},{"access":"write","path":"**","deny":false}]"#,
+        ),
+        (
+            "<allow>*</allow>",
             r#"[{"access":"item","verb":"*","item_type":"*","id":"*","deny":false}]"#,
         ),
         (

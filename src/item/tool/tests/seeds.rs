@@ -561,7 +561,8 @@ created_at: 2026-01-15
         ToolOutputs {
             format: Some("json".into()),
             parser: None,
-            schema: Some("business_list".into())
+            schema: Some("business_list".into()),
+            ignore_success: false,
         }
     );
     assert_eq!(manifest.mutates_state, Some(false));

@@ -11,7 +11,7 @@ fn with(lines: &str) -> String {
 
 #[test]
 fn everything_missing_is_reported_at_once() {
-    let case = lenient("x.yaml", "description: d\nname: n\n");
+    let case = strict("x.yaml", "description: d\nname: n\n");
     assert_eq!(
         case.messages(),
         [
@@ -39,7 +39,7 @@ fn everything_missing_is_reported_at_once() {
 #[test]
 fn a_manifest_must_be_a_mapping() {
     assert_eq!(
-        lenient("x.yaml", "- a\n").finding_lines(),
+        strict("x.yaml", "- a\n").finding_lines(),
         ["INVALID_TYPE 1:1 "]
     );
     assert_eq!(
@@ -135,8 +135,9 @@ fn types_are_checked() {
     assert!(misspelt.messages()[0].starts_with("Unknown tool_type: scirpt"));
     assert_eq!(
         case("telemetry").finding_lines(),
-        ["INVALID_ENUM_VALUE 2:12 tool_type"]
+        ["UNKNOWN_ENUM_VALUE 2:12 tool_type"]
     );
+    assert_eq!(case("telemetry").tool().manifest.kind, ToolKind::Script);
     assert_eq!(
         case("http").finding_lines(),
         ["UNKNOWN_ENUM_VALUE 2:12 tool_type"]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::item::finding::Findings;
+use crate::item::finding::{Findings, Severity, Strength};
 use crate::item::json_path::JsonPath;
 use crate::item::node::Node;
 use crate::item::tool::LoadedTool;
@@ -169,6 +169,21 @@ fn url_template(tool: &LoadedTool, url: &str, findings: &mut Findings) {
     filled.push_str(rest);
     // A host that comes from the environment cannot be checked here.
     if url.starts_with("${") {
+        return;
+    }
+    // A policy can only judge a host that the tool names.
+    if filled == "1" {
+        let is_lenient = findings.strength() == Strength::Lenient;
+        let finding = findings.add(
+            Code::InvalidUrl,
+            place,
+            "config.url",
+            "a parameter cannot choose the host of a request, so the tool cannot be called",
+        );
+        finding.suggest("write the host, e.g. `https://api.example.com/{path}`, or `${VARIABLE}`");
+        if is_lenient {
+            finding.with_severity(Severity::Warning);
+        }
         return;
     }
     let example = "write it as a whole, e.g. `https://api.example.com/v1/items`";
