@@ -490,20 +490,6 @@ pub(crate) fn loose_path(objects: &Path, id: ObjectId) -> PathBuf {
     objects.join(folder).join(file)
 }
 
-thread_local! {
-    /// The encoder of earlier objects: a new one is a quarter of a megabyte, which the system has to find and clear.
-    static ENCODER: RefCell<ZlibEncoder<Vec<u8>>> =
-        RefCell::new(ZlibEncoder::new(Vec::new(), Compression::fast()));
-}
-
-fn compressed(parts: &[&[u8]]) -> std::io::Result<Vec<u8>> {
-    ENCODER.with_borrow_mut(|encoder| {
-        let written = parts.iter().try_for_each(|part| encoder.write_all(part));
-        let bytes = encoder.reset(Vec::new());
-        written.and(bytes)
-    })
-}
-
 /// Stores an object as a loose file. Git removes the leftovers of a killed process.
 pub(crate) fn write_loose(
     objects: &Path,
