@@ -415,7 +415,7 @@ fn what_cannot_be_loaded_or_copied_is_refused() {
     let project = Project::full();
     assert_eq!(
         project.refusal("load", json!({"item_id": "count", "source": "user"})),
-        "INVALID_PARAMETER: `source` of `load` leaves `count` out, which comes from the project layer"
+        "NOT_FOUND: tool `count` is not found there; it is in the project layer"
     );
     assert_eq!(
         project.refusal(

@@ -282,11 +282,17 @@ fn a_timeout_parameter_may_only_lower() {
             .unwrap_err();
         assert_eq!(err.code(), Code::InvalidParameter);
     }
-    for bad in ["0", "-1", "1e300", "\"${EMPTY}\"", "[1]"] {
+    for (bad, code) in [
+        ("0", Code::InvalidItem),
+        ("-1", Code::InvalidItem),
+        ("1e300", Code::InvalidConfig),
+        ("\"${EMPTY}\"", Code::InvalidConfig),
+        ("[1]", Code::InvalidItem),
+    ] {
         let err = cli_project(&format!("  timeout: {bad}\n"))
             .try_lower("run", &call(json!({})))
             .unwrap_err();
-        assert_eq!(err.code(), Code::InvalidConfig, "{bad}");
+        assert_eq!(err.code(), code, "{bad}");
     }
 }
 

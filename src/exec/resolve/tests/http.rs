@@ -5,13 +5,19 @@ use crate::exec::invocation::Http;
 use crate::item::endpoint::Base;
 
 /// A project with one tool of type `api` with these settings and parameters.
+/// A tool with these settings; its method is GET if they name none.
 fn api(config: &str, parameters: &[&str]) -> Project {
+    let method = if config.contains("method:") {
+        ""
+    } else {
+        "  method: GET\n"
+    };
     let one = |name: &&str| {
         format!("  - {{name: {name}, type: [string, number, array, object, boolean]}}\n")
     };
     let parameters = parameters.iter().map(one).collect::<Vec<_>>().concat();
     let manifest = format!(
-        "tool_id: t\ntool_type: api\nversion: \"1.0.0\"\ndescription: T\nexecutor: http_client\nconfig:\n{config}parameters:\n{}",
+        "tool_id: t\ntool_type: api\nversion: \"1.0.0\"\ndescription: T\nexecutor: http_client\nconfig:\n{config}{method}parameters:\n{}",
         if parameters.is_empty() {
             "  []\n"
         } else {

@@ -6,9 +6,16 @@ use crate::exec::invocation::{ArgumentTypes, Mcp, McpTransport, RemoteKind};
 const TOOL: &str = "tool_id: t\ntool_type: mcp_tool\nversion: \"1.0.0\"\ndescription: T\nexecutor: s\n\
     config: {mcp_tool_name: read}\nparameters:\n  - {name: path, type: string}\n  - {name: base, type: string, default: data}\n";
 
+/// A server with these settings, and the transport that they need.
 fn server(config: &str) -> String {
+    let transport = match config {
+        _ if config.contains("transport:") => "",
+        _ if config.contains("url:") => "  transport: http\n",
+        _ if config.contains("command:") => "  transport: stdio\n",
+        _ => "",
+    };
     format!(
-        "tool_id: s\ntool_type: mcp_server\nversion: \"1.0.0\"\ndescription: S\nexecutor: subprocess\nconfig:\n{config}"
+        "tool_id: s\ntool_type: mcp_server\nversion: \"1.0.0\"\ndescription: S\nexecutor: subprocess\nconfig:\n{config}{transport}"
     )
 }
 

@@ -50,7 +50,11 @@ fn a_meta_tool_is_its_helper_and_the_tools_that_it_may_call() {
 
 #[test]
 fn the_spelling_with_a_root_says_the_same() {
-    let indented = format!("  {}", HELPERS.replace('\n', "\n  "));
+    let helpers = HELPERS.replace(
+        "language: javascript",
+        "language: javascript\n      runtime: isolated_vm",
+    );
+    let indented = format!("  {}", helpers.replace('\n', "\n  "));
     let manifest = format!(
         "tool:\n  id: m\n  type: meta\n  name: M\n  version: \"1.0.0\"\n  description: M\n  commands: [fast]\n  meta_specific:\n    aggregates: [run]\n    orchestration: helpers.go\n    timeout: 7\n{indented}"
     );

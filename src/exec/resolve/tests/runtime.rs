@@ -373,9 +373,9 @@ fn tools_that_do_not_say_what_to_run_say_so() {
     hint: add `orchestration: helpers.NAME` with the helper that decides what is called
     ");
     insta::assert_snapshot!(refusal(head("local") + "  local_specific: {entry_point: x.rb, runtime: ruby}\n"), @"
-    MISSING_REQUIRED_FIELD: `t` does not say what to run: it has no `local_specific.runtime`
+    INVALID_ITEM: Invalid metadata of `t`: runtime `ruby` is not one of python, node, bash
     --> .ai/tools/t.yaml:7
-    hint: add `runtime: python`, `bash` or `node`
+    hint: name a runtime of the project with `executor: ID`
     ");
 }
 

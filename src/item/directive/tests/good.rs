@@ -76,7 +76,7 @@ fn unknown_elements_are_kept() {
     );
     assert_eq!(
         codes(&findings),
-        ["8:1 UNKNOWN_ELEMENT", "8:90 UNKNOWN_ELEMENT"]
+        ["8:1 UNKNOWN_ELEMENT", "8:89 UNKNOWN_ELEMENT"]
     );
     let unknown = directive.unwrap().unknown;
     assert_eq!(

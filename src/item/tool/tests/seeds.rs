@@ -161,11 +161,9 @@ def main(input_text: str, count: int = 1) -> dict:
     return {"result": input_text * count}
 "#,
     );
-    assert_eq!(
-        case.finding_lines(),
-        ["MISSING_RECOMMENDED_FIELD 1:1 description"]
-    );
+    assert_eq!(case.finding_lines(), [""; 0]);
     let manifest = &case.tool().manifest;
+    assert_eq!(manifest.description, "Docstring describing the tool.");
     assert_eq!(manifest.tool_id.as_str(), "my_tool");
     assert_eq!(
         (manifest.tool_type.as_str(), manifest.kind),
