@@ -31,20 +31,21 @@ const MOST_LINES: usize = 2000;
 /// The maximum length of a value on a terminal.
 const MOST_TEXT: usize = 1000;
 
-/// Show a step and its changes, or a run and its steps.
+/// Show a step and its changes, or a run and its steps
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  piton show                   The newest run
   piton show 01k9x2bf/1        A step
   piton show 01k9x2bf          A run with its inputs, steps and results
   piton show HEAD              The step behind a commit
   piton show src/a.rs@01k9x2bf/1    A file as it was after a step
   piton show HEAD --stat       Changed files and line counts only")]
 pub(super) struct ShowArguments {
-    /// Step, run, or commit made by piton. For a run of one command, its step. `PATH@STEP` prints a file as
+    /// Step, run, or commit made by piton; the newest run by default. For a run of one command, its step. `PATH@STEP` prints a file as
     /// it was after a step, `PATH@STEP:before` as it was before.
     #[arg(value_name = "REF")]
-    reference: String,
+    reference: Option<String>,
     /// Show changed files and line counts only.
     #[arg(long, conflicts_with = "no_diff")]
     stat: bool,
@@ -84,18 +85,18 @@ pub(super) fn run(
     ui: &mut Ui,
 ) -> Result<ExitStatus, Error> {
     let past = history::load_with_disk(ctx, ui)?;
-    if let Some((path, moment)) = arguments
-        .reference
+    let newest = past.history.runs.first().map(|run| run.id.to_string());
+    let Some(name) = arguments.reference.clone().or(newest) else {
+        ui.note("no runs yet");
+        return Ok(ExitStatus::Success);
+    };
+    if let Some((path, moment)) = name
         .rsplit_once('@')
         .filter(|(_, after)| !after.starts_with('{'))
     {
         return file::show(ctx, ui, &past, path, moment);
     }
-    let named = reference::find_named(
-        &past.history,
-        past.repository.as_ref(),
-        &arguments.reference,
-    );
+    let named = reference::find_named(&past.history, past.repository.as_ref(), &name);
     let id = match named.map_err(RunError::from)? {
         NamedRecord::Step(id) => id,
         NamedRecord::Run(run) => {

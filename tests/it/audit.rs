@@ -239,6 +239,27 @@ fn a_step_is_shown_with_everything_about_it() {
 }
 
 #[test]
+fn without_a_name_the_newest_run_is_shown() {
+    let project = project();
+    let log = project
+        .piton(["log", "-n", "1", "--format", "json"])
+        .stdout();
+    let run: serde_json::Value =
+        serde_json::from_str(log.lines().next().expect("a run")).expect("JSON");
+    let newest = project.piton(["show", run["id"].as_str().expect("an id")]);
+    assert_eq!(newest.code(), Some(0), "{newest}");
+    assert_eq!(project.piton(["show"]).stdout(), newest.stdout());
+    let empty = TestProject::new();
+    cmd_snapshot!(empty.piton(["show"]), @r"
+    success: true
+    exit_code: 0
+    ----- stdout -----
+    ----- stderr -----
+    no runs yet
+    ");
+}
+
+#[test]
 fn a_step_that_was_rolled_back_shows_where_its_work_is() {
     let project = project();
     let failed = &runs(&project, &["--status", "failed"])[0];
