@@ -408,7 +408,7 @@ fn a_tool_may_bring_its_server_along() {
         config:\n  mcp_tool_name: say\n  command: python3\n  args: [\".ai/tools/box/server.py\", \"{way}\"]\n\
         parameters:\n  - {name: text, type: string, required: true}\n  - {name: way, type: string, default: good}\n";
     let block = "tool_id: block\ntool_type: mcp\nversion: \"1.0.0\"\ndescription: x\nexecutor:\n  type: mcp\n  \
-        command: python3\n  args: [.ai/tools/box/server.py]\ncommands: [count]\n";
+        transport: stdio\n  command: python3\n  args: [.ai/tools/box/server.py]\ncommands: [count]\n";
     let root = "tool:\n  id: root-box\n  type: mcp\n  name: Root\n  version: 1.0.0\n  description: x\n  \
         schema_version: 1.0\n  commands: [count]\n  mcp_specific:\n    server_command: python3 .ai/tools/box/server.py\n";
     let project = project("")

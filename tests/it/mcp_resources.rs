@@ -206,7 +206,8 @@ fn directives_are_prompts_with_their_inputs_as_arguments() {
         );
         let waiting = client.call("execute", call);
         assert_eq!(
-            waiting["structuredContent"]["instruction"], "Greet.",
+            waiting["structuredContent"]["instruction"],
+            "Greet.\n\nInputs:\n- who: Bob \"x\"\n- count: 3\n- loud: true\n- kind: long",
             "{waiting}"
         );
         for (name, arguments) in [

@@ -445,7 +445,7 @@ fn a_server_that_is_killed_in_the_middle_of_a_tool_leaves_a_run_that_continues()
         let waiting = execute(&mut client, status["next"]["arguments"].clone());
         assert_eq!(
             (&waiting["step"], &waiting["instruction"]),
-            (&json!("polish"), &json!("Polish.")),
+            (&json!("polish"), &json!("Polish.\n\nInputs:\n- who: Ada")),
             "{waiting}"
         );
         assert_eq!(project.read("half.txt"), "whole\n");
@@ -681,7 +681,10 @@ fn work_that_failed_is_reported_and_what_returns_something_returns_it() {
     let mut client = McpClient::greeted(&project, Era::Stateless, []);
     execute(&mut client, run("notes", json!({})));
     let waiting = execute(&mut client, act("continue", json!({"result": {"n": 3}})));
-    assert_eq!(waiting["instruction"], "Tell 3.", "{waiting}");
+    assert_eq!(
+        waiting["instruction"], "Tell 3.\n\nInputs:\n- who: Ada",
+        "{waiting}"
+    );
     let failed = refuse(
         &mut client,
         act("continue", json!({"failed": "the office is closed"})),

@@ -180,6 +180,7 @@ fn g58_devices_behind_links() {
     exit 2
     error PATH_ESCAPE .ai/config.yaml:1:1 the link leaves the project
     error PATH_ESCAPE .ai/directives/d.md:1:1 the link leaves the project
+    warning IGNORED_FILE .ai/directives/keep.txt:1:1 only Markdown files that end in `.md` are read here
     error PATH_ESCAPE .ai/tools/t.py:1:1 the link leaves the project
     error PATH_ESCAPE .ai/tools/t.yaml:1:1 the link leaves the project
     ");
@@ -212,6 +213,7 @@ fn g58_a_sparse_terabyte() {
     exit 2
     error FILE_TOO_LARGE .ai/config.yaml:1:1 larger than 256 KiB
     error FILE_TOO_LARGE .ai/directives/d.md:1:1 larger than 1024 KiB
+    warning IGNORED_FILE .ai/directives/keep.txt:1:1 only Markdown files that end in `.md` are read here
     error UNREADABLE_FILE .ai/tools/s/tool.yaml:1:1 cannot read every file of the tool: the files of the tool hold more than 64 MiB
     error INVALID_STAMP .ai/tools/s/tool.yaml:1:1 not every file that the stamp covers can be read
     error FILE_TOO_LARGE .ai/tools/t.py:1:1 larger than 1024 KiB

@@ -138,6 +138,7 @@ fn g49_links_that_loop() {
     symlink("nowhere", project.root().join(".ai/directives/x/none.md")).expect("a link");
     validated!(project, @"
     exit 2
+    warning IGNORED_FILE .ai/directives/x/keep.txt:1:1 only Markdown files that end in `.md` are read here
     error UNREADABLE_FILE .ai/directives/x/none.md:1:1 the link leads nowhere
     error UNREADABLE_FILE .ai/directives/x/top:1:1 the link leads to a folder it lies in
     error UNREADABLE_FILE .ai/tools/a/up:1:1 the link leads to a folder it lies in

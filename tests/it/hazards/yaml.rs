@@ -291,11 +291,6 @@ fn g18_as_much_as_is_accepted() {
     ");
     validated!(manifest("a b c: d\n".repeat(25_000)), @"
     exit 2
-    error MISSING_REQUIRED_FIELD .ai/tools/t.yaml:1:1 tool_id is required
-    error MISSING_REQUIRED_FIELD .ai/tools/t.yaml:1:1 tool_type is required
-    error MISSING_REQUIRED_FIELD .ai/tools/t.yaml:1:1 version is required
-    warning MISSING_RECOMMENDED_FIELD .ai/tools/t.yaml:1:1 description is missing; search and readers rely on it
-    warning UNKNOWN_FIELD .ai/tools/t.yaml:1:1 tools have no field `a b c`
     error DUPLICATE_KEY .ai/tools/t.yaml:2:1 key `a b c` is given twice, first at line 1, column 1
     error DUPLICATE_KEY .ai/tools/t.yaml:3:1 key `a b c` is given twice, first at line 1, column 1
     error DUPLICATE_KEY .ai/tools/t.yaml:4:1 key `a b c` is given twice, first at line 1, column 1
@@ -303,6 +298,11 @@ fn g18_as_much_as_is_accepted() {
     error DUPLICATE_KEY .ai/tools/t.yaml:6:1 key `a b c` is given twice, first at line 1, column 1
     error DUPLICATE_KEY .ai/tools/t.yaml:7:1 key `a b c` is given twice, first at line 1, column 1
     error DUPLICATE_KEY .ai/tools/t.yaml:8:1 key `a b c` is given twice, first at line 1, column 1
-    and 93 more
+    error DUPLICATE_KEY .ai/tools/t.yaml:9:1 key `a b c` is given twice, first at line 1, column 1
+    error DUPLICATE_KEY .ai/tools/t.yaml:10:1 key `a b c` is given twice, first at line 1, column 1
+    error DUPLICATE_KEY .ai/tools/t.yaml:11:1 key `a b c` is given twice, first at line 1, column 1
+    error DUPLICATE_KEY .ai/tools/t.yaml:12:1 key `a b c` is given twice, first at line 1, column 1
+    error DUPLICATE_KEY .ai/tools/t.yaml:13:1 key `a b c` is given twice, first at line 1, column 1
+    and 88 more
     ");
 }

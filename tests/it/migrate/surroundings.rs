@@ -18,7 +18,7 @@ fn a_manifest_takes_the_script_beside_it_along_and_the_script_is_no_second_tool(
         .file(".ai/scripts/ops/a_script.sh", "echo '{\"zipped\": true}'\n")
         .file(
             ".ai/scripts/ops/broken.yaml",
-            manifest("broken", "b.py").replace("tool_id", "name"),
+            manifest("broken", "b.py").replace("broken", "[broken]"),
         )
         .file(".ai/scripts/ops/b.py", "def main():\n    return 1\n")
         .committed();
