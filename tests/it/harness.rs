@@ -261,6 +261,24 @@ impl TestProject {
         self.piton(["exec", "--", "sh", "-c", script])
     }
 
+    /// Saves a copy of the project, and of the notes where its journals end.
+    pub(crate) fn save(&self) {
+        self.bash(
+            "rm -rf ../saved ../saved-ends; cp -a . ../saved
+             if [ -d ../home/.config/piton/keys/ends ]; then cp -a ../home/.config/piton/keys/ends ../saved-ends; fi",
+        );
+    }
+
+    /// Restores the saved copy.
+    pub(crate) fn reset(&self) {
+        // The notes are found by the inode of the git directory, which a copy may get again: then
+        // piton would miss the lines that the reset removed.
+        self.bash(
+            "cd ..; rm -rf project home/.config/piton/keys/ends; cp -a saved project
+             if [ -d saved-ends ]; then cp -a saved-ends home/.config/piton/keys/ends; fi",
+        );
+    }
+
     /// Runs a script of `bash` as one step whose changes stay on disk.
     pub(crate) fn keep(&self, script: &str) {
         let ran = self.piton([

@@ -324,7 +324,7 @@ fn an_executor_that_cannot_be_loaded_is_not_called_missing() {
     let project = TestProject::new()
         .file(
             ".ai/tools/base.yaml",
-            "tool_type: runtime\nversion: 1.0.0\ndescription: d\nexecutor: subprocess\n",
+            "tool_id: [base]\ntool_type: runtime\nversion: 1.0.0\ndescription: d\nexecutor: subprocess\n",
         )
         .file(".ai/tools/a.yaml", cli("a").replace("subprocess", "base"));
     let findings = project.piton(["validate", "--format", "json"]).json()["findings"].clone();
@@ -340,6 +340,6 @@ fn an_executor_that_cannot_be_loaded_is_not_called_missing() {
             )
         })
         .collect();
-    let message = "tool `a` names executor `base`, which cannot be loaded: tool_id is required (`a` → `base`)";
+    let message = "tool `a` names executor `base`, which cannot be loaded: tool_id must be a string, not a list (`a` → `base`)";
     assert_eq!(told, [(message, "fix `.ai/tools/base.yaml`, line 1 first")]);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -857,7 +857,21 @@ fn the_log_says_the_same_as_the_supervisor_and_survives_it() {
         );
         let read = TouchedLog::read(&log);
         assert_touched(&folder, &read, &names, &["kept", "other"]);
-        assert_eq!(ended.map(|ended| ended.touched).ok(), lives.then_some(read));
+        let root = fs::canonicalize(folder.path()).expect("a folder");
+        let ended = ended.map(|ended| ended.touched).ok();
+        let ended = ended.as_ref();
+        assert_eq!(
+            ended.map(|touched| touched.below(&root)),
+            lives.then(|| read.below(&root))
+        );
+        // The log leaves out what was about to be removed or moved away: no recovery judges it.
+        assert_eq!(read.removed_below(&root), []);
+        let removed = |touched: &Touched| {
+            let removed = touched.removed_below(&root).into_iter();
+            removed.map(|(path, _)| path.to_path_buf()).collect()
+        };
+        let names = ["deleted", "tree"].map(PathBuf::from).to_vec();
+        assert_eq!(ended.map(removed), lives.then_some(names));
         files(&folder, &["edited", "deleted", "tree/one"]);
         fs::remove_dir_all(folder.path().join("moved")).expect("a folder");
     }

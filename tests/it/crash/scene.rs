@@ -65,24 +65,15 @@ impl Scene {
         Self { project }
     }
 
-    /// Saves a copy of the project, and of the notes where its journals end.
+    /// Saves a copy of the project.
     pub(crate) fn save(&self) {
-        self.project.bash(
-            "rm -rf ../saved ../saved-ends; cp -a . ../saved
-             if [ -d ../home/.config/piton/keys/ends ]; then cp -a ../home/.config/piton/keys/ends ../saved-ends; fi",
-        );
+        self.project.save();
     }
 
     /// Restores the saved copy.
     pub(crate) fn reset(&self) {
-        self.project
-            .bash("cd ..; rm -rf project; cp -a saved project; echo outside > home/outside.txt");
-        // The notes are found by the inode of the git directory, which a copy may get again: then
-        // piton would miss the lines that the reset removed.
-        self.project.bash(
-            "cd ..; rm -rf home/.config/piton/keys/ends
-             if [ -d saved-ends ]; then cp -a saved-ends home/.config/piton/keys/ends; fi",
-        );
+        self.project.reset();
+        self.project.bash("echo outside > ../home/outside.txt");
         // The copies have new inode change times, so the heartbeat of the lock must be renewed too.
         self.project
             .bash("if [ -e .git/piton/lock ]; then touch .git/piton/lock; fi");

@@ -96,7 +96,7 @@ fn an_emptied_folder_that_cannot_be_removed_is_named_and_nothing_is_done() {
     let files =
         || project.bash("find .ai -type f | sort; git status --porcelain; git log --oneline");
     let before = files();
-    project.bash("cp -a . ../saved");
+    project.save();
     let under_strace = |options: &[&str]| {
         let traced = ["-qq", "-e", "trace=unlinkat"];
         let mut strace = project.command_under("strace", traced.iter().chain(options));
@@ -104,7 +104,8 @@ fn an_emptied_folder_that_cannot_be_removed_is_named_and_nothing_is_done() {
     };
     let ran = under_strace(&["-o", "../trace"]);
     assert_eq!(ran.code(), Some(0), "{ran}");
-    let trace = project.bash("cat ../trace; cd ..; rm -rf project; cp -a saved project");
+    let trace = project.bash("cat ../trace");
+    project.reset();
     let number = trace
         .lines()
         .position(|line| line.contains("\"ops\", AT_REMOVEDIR"))

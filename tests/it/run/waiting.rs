@@ -321,14 +321,14 @@ fn a_run_whose_worktree_is_gone_can_be_cancelled() {
 fn a_run_beside_a_step_that_waits_for_a_decision_counts_once() {
     let project = directive("ask", AUTO, &call("a", "add", "", "a"))(project()).committed();
     dirty(&project);
-    project.bash("cd ..; cp -a project saved");
+    project.save();
     for (mode, beside, kept) in [
         ("auto", "echo exec > exec.txt", "first\n"),
         ("auto", "sed -i '1i zero' out.txt", "zero\nfirst\n"),
         ("explicit", "echo exec > exec.txt", "first\n"),
     ] {
         for answer in ["approve", "reject"] {
-            project.bash("cd ..; rm -rf project; cp -a saved project");
+            project.reset();
             let ran = project.piton(["run", "ask", "--ask"]);
             assert_eq!(ran.code(), Some(4), "{ran}");
             let ran = project.piton(["exec", "--checkpoint", mode, "--", "sh", "-c", beside]);

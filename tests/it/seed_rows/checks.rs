@@ -113,8 +113,10 @@ fn a_manifest_of_a_document_needs_its_file_which_is_checked() {
     assert_eq!(project.piton(["validate"]).code(), Some(0));
     let project = project.file(
         ".ai/tools/thing/thing.md",
-        good.replace("version=\"1.0.0\"", "")
-            .replace("<process>", "<permissions><grant/></permissions><process>"),
+        good.replace("version=\"1.0.0\"", "").replace(
+            "<process>",
+            "<permissions><deny><fly/></deny></permissions><process>",
+        ),
     );
     let ran = project.piton(["validate", "--format", "json"]);
     assert_eq!(ran.code(), Some(2), "{ran}");

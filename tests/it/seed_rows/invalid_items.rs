@@ -97,7 +97,7 @@ fn an_invalid_item_of_the_user_does_not_run_either() {
         )
         .home_file(
             ".ai/directives/hello.md",
-            "# hello\n\n```xml\n<directive name=\"hello\" version=\"1.0.0\">\n  <metadata><permissions><grant/></permissions></metadata>\n  \
+            "# hello\n\n```xml\n<directive name=\"hello\" version=\"1.0.0\">\n  <metadata><permissions><deny><fly/></deny></permissions></metadata>\n  \
              <process><step name=\"a\"><action>Say hello.</action></step></process>\n</directive>\n```\n",
         )
         .file("notes.txt", "one\n")

@@ -17,11 +17,11 @@ fn survives(
     usual: usize,
     check: impl Fn(&Ran, &str),
 ) {
-    project.bash("cd ..; rm -rf saved; cp -a project saved");
+    project.save();
     let mut kills = 0_u64;
     for place in ["journal-append", "journal-appended"] {
         for pass in (1..).step_by(stride(usual)) {
-            project.bash("cd ..; rm -rf project; cp -a saved project");
+            project.reset();
             let armed = format!("{place}:{pass}");
             let output = project
                 .command(answer)
@@ -245,10 +245,10 @@ fn the_states_of_a_step_are_kept_when_piton_dies_while_they_are_moved() {
         project.bash("echo words > words.txt");
         let ran = project.exec("echo exec > exec.txt");
         assert_eq!(ran.code(), Some(0), "{ran}");
-        project.bash("cd ..; rm -rf saved; cp -a project saved");
+        project.save();
         let mut kills = 0_u64;
         for pass in 1.. {
-            project.bash("cd ..; rm -rf project; cp -a saved project");
+            project.reset();
             let armed = format!("journal-append:{pass}");
             let output = project
                 .command(answer)
@@ -279,10 +279,10 @@ fn an_interrupted_rejection_does_not_prevent_an_approval() {
     dirty(&project);
     let ran = project.piton(["run", "ask", "--ask"]);
     assert_eq!(ran.code(), Some(4), "{ran}");
-    project.bash("cd ..; rm -rf saved; cp -a project saved");
+    project.save();
     let mut kept = Vec::new();
     for pass in 1.. {
-        project.bash("cd ..; rm -rf project; cp -a saved project");
+        project.reset();
         let armed = format!("journal-appended:{pass}");
         let output = project
             .command(["reject"])

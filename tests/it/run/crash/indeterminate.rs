@@ -176,10 +176,10 @@ fn what_an_agent_has_answered_before_a_death_counts() {
     let all = format!("{prose}{}", call("c", "add", "", "{step:slow.pages} pages"));
     let project = directive("cut", AUTO, &all)(project.home_file("agent.sh", agent)).committed();
     dirty(&project);
-    project.bash("cd ..; cp -a project saved");
+    project.save();
     for place in ["journal-append", "journal-appended", "agent-ended"] {
         for pass in 1.. {
-            project.bash("cd ..; rm -rf project; cp -a saved project");
+            project.reset();
             let armed = format!("{place}:{pass}");
             let run = ["run", "cut", "--agent-cmd", &command(&project)].map(str::to_owned);
             let output = project
